@@ -1,0 +1,276 @@
+/*
+ * cpu_attention.c - the fused Q/K/V projection, and attention over segments of any length.
+ *
+ *   Q/K/V buffer   [panel][bin rows][panel columns]   a panel holds as many whole heads as fit into
+ *                  64 columns (or one head); query panels, then key panels, then value panels
+ *
+ * An item is a stretch of query rows of one segment and one key head. For each tile of 512 keys,
+ * counted from the segment's own start, the keys are packed transposed and the values behind one
+ * another; then blocks of 12 query rows go through
+ *
+ *     scores = Q K^T  ->  online softmax  ->  out += P V
+ *
+ * all in scratch that stays in L1 and L2, whatever the length. A segment of up to 512 keys is one
+ * tile: the plain case, without rescaling. Only rows of the segment are ever read, so nothing in a
+ * neighbour, not even an infinity, comes near. A row's bits depend on its own query and the keys
+ * that it sees in their order: tiles start at the segment's start, every score and every output is
+ * one chain of multiply-adds, and the row's sum runs over its own keys.
+ *
+ * The alternative, libxsmm tiles here too, wants a kernel for every pair of row and key counts.
+ *
+ * Threads: packed projections are constant; scratch belongs to a lane; items are independent.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "base/alloc.h"
+
+#define QUERY_ROWS   12
+#define KEYS         WGI_CPU_KEYS
+#define SCORE_STRIDE (KEYS + 16) /* not a power of two, so that rows do not fight for L1 sets */
+
+struct wgi_attention {
+    wgi_attention_shape shape;
+    size_t heads_per_panel, panel_columns, panel_stride; /* stride in floats between rows */
+    size_t query_panels, key_panels;
+    wgi_linear *projection;
+};
+
+static size_t round_up(size_t value, size_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+/* ----------------------------------------------------------------------------------- pack */
+
+/* Where each output column of the projection comes from in the stack of query, key, value. */
+static void map_rows(const wgi_attention *attention, size_t *rows)
+{
+    const wgi_attention_shape *shape = &attention->shape;
+    size_t query_rows = (size_t)shape->head_count * shape->head_dim;
+    size_t key_rows = (size_t)shape->key_head_count * shape->head_dim;
+    const struct {
+        size_t panels, rows, first;
+    } kinds[3] = {{attention->query_panels, query_rows, 0},
+                  {attention->key_panels, key_rows, query_rows},
+                  {attention->key_panels, key_rows, query_rows + key_rows}};
+
+    for (size_t kind = 0; kind < 3; kind++)
+        for (size_t i = 0; i < kinds[kind].panels * attention->panel_columns; i++)
+            *rows++ = i < kinds[kind].rows ? kinds[kind].first + i : WGI_CPU_NO_ROW;
+}
+
+wg_status wgi_cpu_attention_pack(const wgi_backend *self, wgi_attention **out,
+                                 const wgi_attention_weights *weights, wg_error *err)
+{
+    wg_status status = WG_OK;
+    const wgi_attention_shape *shape = &weights->shape;
+    size_t *rows = NULL;
+    wgi_attention *attention = wgi_calloc(1, sizeof(*attention));
+    wgi_cpu_linear_parts parts = {
+        .weights = {weights->query, weights->key, weights->value},
+        .biases = {weights->query_bias, weights->key_bias, weights->value_bias}};
+
+    *out = NULL;
+    if (!attention) {
+        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for an attention layer");
+        goto cleanup;
+    }
+    attention->shape = *shape;
+    attention->heads_per_panel = shape->head_dim <= WGI_CPU_TILE ? WGI_CPU_TILE / shape->head_dim : 1;
+    if (attention->heads_per_panel > shape->key_head_count)
+        attention->heads_per_panel = shape->key_head_count;
+    attention->panel_columns = attention->heads_per_panel * shape->head_dim;
+    attention->panel_stride = wgi_view_stride(attention->panel_columns);
+    attention->query_panels =
+        (shape->head_count + attention->heads_per_panel - 1) / attention->heads_per_panel;
+    attention->key_panels =
+        (shape->key_head_count + attention->heads_per_panel - 1) / attention->heads_per_panel;
+    parts.panel_count = attention->query_panels + 2 * attention->key_panels;
+    parts.panel_columns = attention->panel_columns;
+    rows = wgi_calloc(parts.panel_count * parts.panel_columns, sizeof(*rows));
+    if (!rows) {
+        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for an attention layer");
+        goto cleanup;
+    }
+    map_rows(attention, rows);
+    parts.rows = rows;
+    WGI_TRY(wgi_cpu_linear_make(self, &attention->projection, &parts, err));
+    *out = attention;
+    attention = NULL;
+
+cleanup:
+    wgi_free(rows);
+    wgi_cpu_attention_free(attention);
+    return status;
+}
+
+void wgi_cpu_attention_free(wgi_attention *attention)
+{
+    if (!attention) return;
+    wgi_cpu_linear_free(attention->projection);
+    wgi_free(attention);
+}
+
+size_t wgi_cpu_attention_bytes(const wgi_attention *attention)
+{
+    return sizeof(*attention) + wgi_cpu_linear_bytes(attention->projection);
+}
+
+/* ------------------------------------------------------------------------------------ qkv */
+
+size_t wgi_cpu_qkv_bytes(const wgi_attention *attention, size_t rows)
+{
+    size_t panels = attention->query_panels + 2 * attention->key_panels, bytes;
+
+    if (!wgi_mul(panels * attention->panel_stride * sizeof(float), rows, &bytes)) return SIZE_MAX;
+    return bytes;
+}
+
+void wgi_cpu_qkv(const wgi_backend *self, const wgi_attention *attention, wgi_view in, void *qkv,
+                 size_t bin_rows, size_t row, size_t rows, void *scratch)
+{
+    wgi_view out = {(float *)qkv + row * attention->panel_stride, attention->panel_stride};
+
+    wgi_cpu_linear_panels(self, attention->projection, in, out, bin_rows * attention->panel_stride,
+                          rows, scratch);
+}
+
+/* --------------------------------------------------------------------------------- attend */
+
+/* Carved from a lane's scratch; counts bytes when base is NULL. */
+typedef struct attend_scratch {
+    float *keys;      /* [KEYS / 32][D][32] */
+    float *values;    /* [KEYS][out_stride] */
+    float *scores;    /* [QUERY_ROWS][SCORE_STRIDE] */
+    float *out;       /* [WGI_CPU_ATTEND_ROWS][out_stride] */
+    float *most, *sum; /* [WGI_CPU_ATTEND_ROWS] */
+} attend_scratch;
+
+static size_t carve(const wgi_attention *attention, char *base, attend_scratch *scratch)
+{
+    size_t dim = attention->shape.head_dim, out_stride = round_up(dim, 16), at = 0;
+    const size_t counts[6] = {KEYS * dim,
+                              KEYS * out_stride,
+                              QUERY_ROWS * SCORE_STRIDE,
+                              WGI_CPU_ATTEND_ROWS * out_stride,
+                              WGI_CPU_ATTEND_ROWS,
+                              WGI_CPU_ATTEND_ROWS};
+    float **const parts[6] = {&scratch->keys, &scratch->values, &scratch->scores,
+                              &scratch->out,  &scratch->most,   &scratch->sum};
+
+    for (size_t i = 0; i < 6; i++) {
+        if (base) *parts[i] = (float *)(void *)(base + at);
+        at += round_up(counts[i] * sizeof(float), WGI_BYTE_ALIGN);
+    }
+    return at;
+}
+
+size_t wgi_cpu_attention_scratch_bytes(const wgi_attention *attention)
+{
+    attend_scratch unused;
+
+    return carve(attention, NULL, &unused);
+}
+
+typedef struct attend_call {
+    const wgi_cpu_kernels *kernels;
+    const wgi_attention *attention;
+    const wgi_attend_item *item;
+    size_t head; /* of the query */
+    const float *query, *key, *value; /* row 0 of the segment, this head */
+    size_t stride;
+    wgi_view out; /* row 0 of the segment, this head */
+    attend_scratch scratch;
+} attend_call;
+
+/* Row `row` of a bin, head `head` of the kind whose panels start at `panel`. */
+static const float *head_at(const wgi_attention *attention, const float *qkv, size_t bin_rows,
+                            size_t panel, size_t head, size_t row)
+{
+    panel += head / attention->heads_per_panel;
+    return qkv + (panel * bin_rows + row) * attention->panel_stride +
+           head % attention->heads_per_panel * attention->shape.head_dim;
+}
+
+/* Query rows [at, at + rows) of the item against keys [first, first + keys) of the segment. */
+static void attend_block(const attend_call *call, size_t at, size_t rows, size_t first, size_t keys,
+                         bool is_last)
+{
+    const wgi_attention_shape *shape = &call->attention->shape;
+    const attend_scratch *s = &call->scratch;
+    size_t dim = shape->head_dim, out_stride = round_up(dim, 16), row = call->item->first + at;
+    float *out = s->out + at * out_stride;
+    wgi_gemm qk = {.b = call->query + row * call->stride, .b_stride = call->stride,
+                   .a_stride = WGI_PANEL_COLUMNS, .c_stride = SCORE_STRIDE, .rows = rows,
+                   .columns = WGI_PANEL_COLUMNS, .depth = dim};
+    wgi_softmax softmax = {.scores = s->scores, .stride = SCORE_STRIDE, .most = s->most + at,
+                           .sum = s->sum + at, .out = out, .out_stride = out_stride,
+                           .columns = out_stride, .rows = rows, .keys = keys,
+                           .keys_first = (ptrdiff_t)row + 1 - (ptrdiff_t)first,
+                           .is_causal = shape->is_causal != 0, .is_first = first == 0,
+                           .scale_log2 = shape->scale * 1.442695041f};
+    wgi_gemm pv = {.a = s->values, .a_stride = out_stride, .b = s->scores, .b_stride = SCORE_STRIDE,
+                   .c = out, .c_stride = out_stride, .rows = rows, .columns = out_stride,
+                   .depth = keys, .accumulate = first > 0};
+
+    for (size_t key = 0; key < keys; key += WGI_PANEL_COLUMNS) {
+        qk.a = s->keys + key * dim;
+        qk.c = s->scores + key;
+        call->kernels->gemm(&qk);
+    }
+    call->kernels->softmax(&softmax);
+    call->kernels->gemm(&pv);
+    if (is_last)
+        call->kernels->divide(out, out_stride, s->sum + at, call->out.data + row * call->out.stride,
+                              call->out.stride, rows, dim);
+}
+
+static void attend_head(const attend_call *call, bool is_packed)
+{
+    const wgi_attend_item *item = call->item;
+    const attend_scratch *s = &call->scratch;
+    bool is_causal = call->attention->shape.is_causal != 0;
+    size_t dim = call->attention->shape.head_dim, stride = call->stride;
+    size_t end = is_causal ? (size_t)item->first + item->count : item->segment.count;
+
+    for (size_t first = 0; first < end; first += KEYS) {
+        size_t keys = end - first < KEYS ? end - first : KEYS;
+
+        if (!is_packed) {
+            call->kernels->pack_keys(call->key + first * stride, stride, keys, dim, s->keys);
+            call->kernels->pack_values(call->value + first * stride, stride, keys, dim, s->values,
+                                       round_up(dim, 16));
+        }
+        for (size_t at = 0; at < item->count; at += QUERY_ROWS) {
+            size_t rows = item->count - at < QUERY_ROWS ? item->count - at : QUERY_ROWS;
+            size_t seen = is_causal ? item->first + at + rows : end; /* keys the last row sees */
+
+            if (seen <= first) continue;
+            attend_block(call, at, rows, first, seen - first < keys ? seen - first : keys,
+                         seen <= first + KEYS);
+        }
+    }
+}
+
+void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, const void *qkv,
+                    size_t bin_rows, const wgi_attend_item *item, wgi_view out, void *scratch)
+{
+    const wgi_attention_shape *shape = &attention->shape;
+    size_t group = shape->head_count / shape->key_head_count, row = item->segment.row;
+    attend_call call = {.kernels = wgi_cpu_of(self)->kernels, .attention = attention, .item = item,
+                        .stride = attention->panel_stride};
+
+    (void)carve(attention, scratch, &call.scratch);
+    call.key = head_at(attention, qkv, bin_rows, attention->query_panels, item->key_head, row);
+    call.value = head_at(attention, qkv, bin_rows, attention->query_panels + attention->key_panels,
+                         item->key_head, row);
+    for (size_t i = 0; i < group; i++) {
+        size_t head = item->key_head * group + i;
+
+        call.query = head_at(attention, qkv, bin_rows, 0, head, row);
+        call.out = wgi_view_from(out, row);
+        call.out.data += head * shape->head_dim;
+        /* Heads that share keys share the packed ones, when these are one tile. */
+        attend_head(&call, i > 0 && item->segment.count <= KEYS);
+    }
+}

@@ -1,0 +1,200 @@
+/*
+ * os_process.c - children; see os_process.h.
+ *
+ * posix_spawn starts the child without copying the page tables of a process that may hold
+ * gigabytes of weights, and prlimit sets its limits in the moment after: it has then only begun
+ * to load its libraries. Refused: fork and setrlimit (slow here, and unsafe beside threads); a
+ * shell with ulimit (quoting). The child leads its own process group, so that Ctrl-C on a terminal
+ * lets a job finish what it began, and killing takes along whatever the child started.
+ *
+ * Threads: any, one a process. Children are waited for by their own pid, never by "any child".
+ */
+#include "base/os_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os_read.h"
+
+#define WAIT_COUNT_MAX 1000
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+static wg_status pipe_open(int *read_end, int *write_end, wg_error *err)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0) return wgi_fail(err, WG_ERR_IO, "pipe: %s", strerror(errno));
+    *read_end = wgi_fd_lift(ends[0]);
+    *write_end = wgi_fd_lift(ends[1]);
+    if (*read_end < 0 || *write_end < 0 || fcntl(*read_end, F_SETFL, O_NONBLOCK) != 0)
+        return wgi_fail(err, WG_ERR_IO, "a pipe cannot be set up: %s", strerror(errno));
+    return WG_OK;
+}
+
+static void limit_set(pid_t pid, int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit limit = {.rlim_cur = soft, .rlim_max = hard};
+
+    /* Fails when the child is gone already, or when a lower hard limit holds: both are fine. */
+    (void)prlimit(pid, resource, &limit, NULL);
+}
+
+/* Our descriptors close by themselves; those of a careless host are closed where the C library can. */
+static int close_the_rest(posix_spawn_file_actions_t *actions)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    return posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+#else
+    (void)actions;
+    return 0;
+#endif
+}
+
+/* Signals as a fresh program expects them, own process group, standard streams wired. */
+static int spawn(pid_t *pid, const wgi_process_options *options, int out_fd, int err_fd)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    char *argv[32];
+    size_t count = 0;
+
+    while (options->argv[count] && count < sizeof(argv) / sizeof(argv[0]) - 1) {
+        memcpy(&argv[count], &options->argv[count],
+               sizeof(argv[0])); /* posix_spawn wants no const */
+        count++;
+    }
+    argv[count] = NULL;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (failed) return failed;
+    failed = posix_spawnattr_init(&attributes);
+    if (failed) {
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return failed;
+    }
+    if (options->stdin_fd >= 0)
+        failed = posix_spawn_file_actions_adddup2(&actions, options->stdin_fd, STDIN_FILENO);
+    else
+        failed = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, err_fd, STDERR_FILENO);
+    if (!failed) failed = close_the_rest(&actions);
+    if (!failed) failed = posix_spawnattr_setsigmask(&attributes, &none);
+    if (!failed) failed = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (!failed) failed = posix_spawnattr_setpgroup(&attributes, 0);
+    if (!failed)
+        failed = posix_spawnattr_setflags(
+            &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    if (!failed) failed = posix_spawnp(pid, argv[0], &actions, &attributes, argv, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+wg_status wgi_process_start(wgi_process *process, const wgi_process_options *options, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_process started = {.out_fd = -1, .err_fd = -1};
+    int out_end = -1, err_end = -1;
+
+    *process = started;
+    WGI_TRY(pipe_open(&started.out_fd, &out_end, err));
+    WGI_TRY(pipe_open(&started.err_fd, &err_end, err));
+
+    int failed = spawn(&started.pid, options, out_end, err_end);
+    if (failed) {
+        started.pid = 0;
+        status = wgi_fail(err,
+                          failed == ENOENT   ? WG_ERR_UNSUPPORTED
+                          : failed == ENOMEM ? WG_ERR_NO_MEMORY
+                                             : WG_ERR_IO,
+                          "%s cannot be started: %s", options->argv[0], strerror(failed));
+        goto cleanup;
+    }
+    limit_set(started.pid, RLIMIT_CORE, 0, 0);
+    if (options->memory_bytes)
+        limit_set(started.pid, RLIMIT_AS, options->memory_bytes, options->memory_bytes);
+    if (options->cpu_seconds)
+        limit_set(started.pid, RLIMIT_CPU, options->cpu_seconds, options->cpu_seconds + 1);
+
+    *process = started; /* ownership leaves here, only here */
+    started = (wgi_process){.out_fd = -1, .err_fd = -1};
+
+cleanup:
+    close_end(&out_end);
+    close_end(&err_end);
+    wgi_process_kill(&started);
+    return status;
+}
+
+static void end_fill(wgi_process_end *end, pid_t waited, int status)
+{
+    *end = (wgi_process_end){.is_known = waited > 0, .exit_status = -1};
+    if (waited <= 0) return;
+    if (WIFEXITED(status))
+        end->exit_status = WEXITSTATUS(status);
+    else if (WIFSIGNALED(status))
+        end->signal = WTERMSIG(status);
+}
+
+bool wgi_process_ended(wgi_process *process, wgi_process_end *end)
+{
+    int status = 0;
+    pid_t waited;
+
+    do {
+        waited = waitpid(process->pid, &status, WNOHANG);
+    } while (waited < 0 && errno == EINTR);
+    if (waited == 0) return false;
+    process->pid = 0;
+    end_fill(end, waited, status);
+    return true;
+}
+
+void wgi_process_kill(wgi_process *process)
+{
+    if (process->pid > 0) {
+        int status;
+        (void)kill(-process->pid, SIGKILL); /* it may have ended: then there is nobody to hear */
+        (void)kill(process->pid, SIGKILL);
+        while (waitpid(process->pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    process->pid = 0;
+    close_end(&process->out_fd);
+    close_end(&process->err_fd);
+}
+
+wg_status wgi_process_wait(const int *fds, size_t count, int stop_fd, int milliseconds,
+                           wg_error *err)
+{
+    struct pollfd polled[WAIT_COUNT_MAX];
+
+    if (count >= WAIT_COUNT_MAX)
+        return wgi_fail(err, WG_ERR_LIMIT, "more than %d children at once", WAIT_COUNT_MAX / 2);
+    for (size_t i = 0; i < count; i++)
+        polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    polled[count] = (struct pollfd){.fd = stop_fd, .events = POLLIN};
+    if (poll(polled, (nfds_t)count + 1, milliseconds) < 0) {
+        if (errno == EINTR) return WG_OK; /* as if the time were up: the caller looks again */
+        return wgi_fail(err, WG_ERR_IO, "poll: %s", strerror(errno));
+    }
+    if (stop_fd >= 0 && polled[count].revents)
+        return wgi_fail(err, WG_ERR_INTERRUPTED, "reading was stopped");
+    return WG_OK;
+}

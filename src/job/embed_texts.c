@@ -1,0 +1,84 @@
+/*
+ * embed_texts.c - texts in, floats out: a road whose ends are the caller's arrays.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "job/road.h"
+
+typedef struct arrays {
+    const char *const *texts;
+    const size_t *text_bytes; /* or NULL */
+    size_t count, next;
+    float *vectors;
+    size_t dim;
+    char id[24];
+} arrays;
+
+static wg_status next_text(void *context, wg_document *document, int *has_document, wg_error *err)
+{
+    arrays *a = context;
+
+    *has_document = a->next < a->count;
+    if (!*has_document) return WG_OK;
+    const char *text = a->texts[a->next];
+    if (!text) return wgi_fail(err, WG_ERR_ARGUMENT, "text %zu is NULL", a->next);
+    int length = snprintf(a->id, sizeof(a->id), "%zu", a->next);
+    *document = (wg_document){
+        .ordinal = a->next,
+        .id = a->id,
+        .id_bytes = length > 0 ? (size_t)length : 0,
+        .source = "",
+        .text = text,
+        .text_bytes = a->text_bytes ? a->text_bytes[a->next] : strlen(text),
+        .reason = "",
+    };
+    a->next++;
+    return WG_OK;
+}
+
+static wg_status put_vector(void *context, const wgi_row *row, wg_error *err)
+{
+    arrays *a = context;
+
+    if (row->failure != WG_FAILURE_NONE)
+        return wgi_fail(err, row->failure == WG_FAILURE_TOO_LONG ? WG_ERR_LIMIT : WG_ERR_ARGUMENT,
+                        "text %llu: %s: %s", (unsigned long long)row->ordinal,
+                        wg_failure_code(row->failure), row->reason);
+    memcpy(a->vectors + row->ordinal * a->dim, row->vectors, a->dim * sizeof(float));
+    return WG_OK;
+}
+
+wg_status wg_model_embed(const wg_model *model, const char *const *texts, const size_t *text_bytes,
+                         size_t count, float *vectors, size_t vectors_bytes,
+                         const wg_embed_options *options, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_road *road = NULL;
+    arrays ends = {.texts = texts, .text_bytes = text_bytes, .count = count, .vectors = vectors};
+    wgi_road_options road_options = {
+        .model = model, .next = next_text, .put = put_vector, .context = &ends};
+    size_t bytes;
+
+    if (!model || (count && (!texts || !vectors)))
+        return wgi_fail(err, WG_ERR_ARGUMENT, "wg_model_embed: model, texts or vectors is NULL");
+    if (options) road_options.embed = *options;
+    if (road_options.embed.pooling == WG_POOLING_NONE)
+        return wgi_fail(err, WG_ERR_ARGUMENT,
+                        "wg_model_embed gives one vector a text; pooling none is for jobs");
+    WGI_TRY(wgi_road_open(&road, &road_options, err));
+    ends.dim = wgi_road_dim(road);
+    if (!wgi_mul(count, ends.dim, &bytes) || !wgi_mul(bytes, sizeof(float), &bytes) ||
+        bytes > vectors_bytes) {
+        status =
+            wgi_fail(err, WG_ERR_ARGUMENT, "vectors has %zu bytes, %zu x %zu floats are needed",
+                     vectors_bytes, count, ends.dim);
+        goto cleanup;
+    }
+    WGI_TRY(wgi_road_run(road, err));
+
+cleanup:
+    wgi_road_close(road);
+    return status;
+}

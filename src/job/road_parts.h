@@ -1,0 +1,69 @@
+/*
+ * road_parts.h - the inside of a road, shared by road.c (who hands what to whom), road_open.c
+ * (limits and memory) and road_work.c (what is done to one document and one bin).
+ */
+#ifndef WGI_ROAD_PARTS_H
+#define WGI_ROAD_PARTS_H
+
+#include <pthread.h>
+
+#include "base/crew.h"
+#include "engine/engine.h"
+#include "job/padded.h"
+#include "job/road.h"
+#include "job/window.h"
+#include "task/embed.h"
+
+/* What one lane works with. */
+typedef struct wgi_lane {
+    void *bin_memory;  /* activations of a bin */
+    void *pool_memory; /* scratch of the embedding head */
+    uint64_t compute_ns, pool_ns;
+    uint64_t bins, bin_tokens, rows_computed, rows_real;
+    double flops;
+} wgi_lane;
+
+struct wgi_road {
+    wgi_road_options options;
+    wgi_embed_head head;
+    wg_encode_options encode;
+    const char *prompt; /* "" without one */
+    size_t prompt_bytes;
+    size_t prompt_skip; /* tokens that the model leaves out of pooling */
+
+    wgi_window window;
+    wgi_engine *engine; /* packed, or NULL */
+    wgi_padded *padded; /* padded, or NULL */
+    wgi_crew *crew;
+    wgi_plan plan;
+    wgi_lane *lanes;    /* [lane_count] */
+    void **lane_memory; /* [lane_count] */
+    uint32_t lane_count;
+
+    uint32_t *lengths; /* plan_only: of every document, in input order */
+    size_t length_count, length_capacity;
+
+    wgi_tally tally;
+    uint64_t begin_ns;
+    atomic_bool is_stop_asked, is_ending;
+    atomic_int tokenizers_left;
+    atomic_ulong read_ns, tokenize_ns;
+    atomic_ulong documents_read, documents_done, documents_failed, tokens_done;
+
+    pthread_mutex_t lock;
+    wg_status failure;
+    wg_error failure_error;
+};
+
+/* road_work.c */
+wg_status wgi_road_tokenize(wgi_road *road, wgi_entry *entry, wg_encoding *encoding, wgi_buf *text,
+                            wg_error *err);
+wg_status wgi_road_compute(wgi_road *road, wgi_bin *bin, size_t lane, wg_error *err);
+wg_status wgi_road_plan_add(wgi_road *road, uint32_t token_count, wg_error *err);
+void wgi_road_settle(wgi_road *road); /* sums the lanes into the tally */
+
+/* road.c */
+void wgi_road_bin_ready(void *context); /* the engine calls it */
+void wgi_road_fail(wgi_road *road, wg_status status, const wg_error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * normalizer.h - the stage that rewrites text before it is split: a list of steps, each from
+ * UTF-8 to UTF-8. A normaliser of the file is a row of a table in normalizer.c.
+ */
+#ifndef WGI_NORMALIZER_H
+#define WGI_NORMALIZER_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "tokenizer/file_part.h"
+#include "tokenizer/unicode.h"
+
+#define WGI_NORMALIZER_STEPS_MAX 32
+
+/* A code point with its combining class above it, so that one comparison sorts. */
+typedef uint32_t wgi_mark;
+#define WGI_MARK_CLASS(mark) ((mark) >> 24)
+#define WGI_MARK_CHAR(mark)  ((mark)&0x1FFFFFu)
+
+typedef struct wgi_marks {
+    wgi_mark *items;
+    size_t count, capacity;
+    wgi_mark *spare; /* for sorting long runs */
+    size_t spare_capacity;
+} wgi_marks;
+
+typedef struct wgi_normalizer_step wgi_normalizer_step;
+
+/* Appends the rewritten text to out. */
+typedef wg_status wgi_normalizer_run(const wgi_normalizer_step *step, const wgi_char_table *chars,
+                                     wgi_slice text, wgi_buf *out, wgi_marks *marks, wg_error *err);
+
+struct wgi_normalizer_step {
+    wgi_normalizer_run *run;
+    bool is_compat, is_composed;                              /* of the normal forms */
+    bool clean_text, chinese_chars, strip_accents, lowercase; /* of BertNormalizer */
+    unsigned char ascii[128]; /* BertNormalizer: what an ASCII byte becomes; 0x80: dropped */
+};
+
+typedef struct wgi_normalizer {
+    wgi_normalizer_step steps[WGI_NORMALIZER_STEPS_MAX];
+    size_t step_count;
+    bool isolates_chinese; /* every Chinese character comes out between blanks */
+} wgi_normalizer;
+
+/* Buffers of one text at a time; zero to begin. */
+typedef struct wgi_normalizer_scratch {
+    wgi_buf texts[2];
+    wgi_marks marks;
+} wgi_normalizer_scratch;
+
+/* Readable bytes behind the text that wgi_normalize hands out. */
+#define WGI_TEXT_SLACK 16
+
+/* part: the file's "normalizer", null allowed. */
+wg_status wgi_normalizer_load(wgi_normalizer *normalizer, wgi_slice part, wgi_refusals *refusals,
+                              wg_error *err);
+/* *out lies in scratch until the next call. text is well-formed UTF-8. */
+wg_status wgi_normalize(const wgi_normalizer *normalizer, const wgi_char_table *chars,
+                        wgi_slice text, wgi_normalizer_scratch *scratch, wgi_slice *out,
+                        wg_error *err);
+void wgi_normalizer_scratch_fini(wgi_normalizer_scratch *scratch);
+
+/* The steps, each in its file. */
+wgi_normalizer_run wgi_bert_normalize;
+wgi_normalizer_run wgi_normal_form;
+wgi_normalizer_run wgi_lowercase;
+wgi_normalizer_run wgi_strip_accents;
+void wgi_bert_normalizer_prepare(wgi_normalizer_step *step);
+
+/* Puts runs of marks (items whose class is not 0) in canonical order. */
+wg_status wgi_marks_sort(wgi_marks *marks, wg_error *err);
+wg_status wgi_marks_push(wgi_marks *marks, uint32_t code_point, unsigned class, wg_error *err);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * piece_table.c - strings to ids; see piece_table.h.
+ *
+ * The idea: open addressing with linear probing over 8-byte slots that hold 32 bits of the hash,
+ * so a miss, the common case of longest-match search, is decided in one cache line. The strings
+ * lie end to end in one pool. Refused: a trie (a double array of a million pieces takes seconds to
+ * build, and its walk is one cache miss a byte).
+ *
+ * Threads: read-only once filled; then any thread.
+ */
+#include "tokenizer/piece_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tokenizer/show.h"
+
+static uint64_t spread(uint64_t hash)
+{
+    hash ^= hash >> 32;
+    hash *= 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t hash_of(const char *bytes, size_t count)
+{
+    uint64_t hash = WGI_PIECE_HASH;
+
+    for (size_t i = 0; i < count; i++)
+        hash = wgi_piece_hash_byte(hash, bytes[i]);
+    return hash;
+}
+
+static wgi_piece *probe(const wgi_piece_table *table, uint64_t hash, const char *bytes,
+                        size_t count)
+{
+    if (!table->slots) return NULL;
+    uint64_t mixed = spread(hash);
+    uint32_t tag = (uint32_t)(mixed >> 32);
+    for (size_t at = (size_t)mixed & table->mask;; at = (at + 1) & table->mask) {
+        const wgi_piece_slot *slot = &table->slots[at];
+        if (slot->index == 0) return NULL;
+        if (slot->tag != tag) continue;
+        wgi_piece *piece = &table->pieces[slot->index - 1];
+        if (piece->bytes == count && memcmp(table->pool.data + piece->offset, bytes, count) == 0)
+            return piece;
+    }
+}
+
+static void insert(wgi_piece_table *table, uint32_t index, uint64_t hash)
+{
+    uint64_t mixed = spread(hash);
+    size_t at = (size_t)mixed & table->mask;
+
+    while (table->slots[at].index)
+        at = (at + 1) & table->mask;
+    table->slots[at] = (wgi_piece_slot){(uint32_t)(mixed >> 32), index + 1};
+}
+
+/* Keeps at least half of the slots empty. */
+static wg_status make_room(wgi_piece_table *table, wg_error *err)
+{
+    size_t slots = table->slots ? table->mask + 1 : 0;
+
+    if (slots / 2 > table->count) return WG_OK;
+    slots = slots ? 2 * slots : 64;
+    wgi_piece_slot *fresh = wgi_calloc(slots, sizeof(*fresh));
+    if (!fresh) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a table of %zu slots", slots);
+    wgi_free(table->slots);
+    table->slots = fresh;
+    table->mask = slots - 1;
+    for (size_t i = 0; i < table->count; i++) {
+        const wgi_piece *piece = &table->pieces[i];
+        insert(table, (uint32_t)i, hash_of(table->pool.data + piece->offset, piece->bytes));
+    }
+    return WG_OK;
+}
+
+wg_status wgi_piece_table_put(wgi_piece_table *table, wgi_slice piece, int32_t id, wg_error *err)
+{
+    wg_status status = WG_OK;
+    uint64_t hash = hash_of(piece.data, piece.count);
+    wgi_piece *there = probe(table, hash, piece.data, piece.count);
+
+    if (there) {
+        there->id = id;
+        return WG_OK;
+    }
+    if (table->count >= UINT32_MAX / 2 || table->pool.count > UINT32_MAX - piece.count ||
+        piece.count > UINT32_MAX)
+        return wgi_fail(err, WG_ERR_LIMIT, "more than 4 GiB of vocabulary");
+    WGI_TRY(make_room(table, err));
+    WGI_TRY(
+        wgi_grow(&table->pieces, &table->capacity, table->count + 1, sizeof(*table->pieces), err));
+    size_t offset = table->pool.count;
+    WGI_TRY(wgi_buf_append(&table->pool, piece.data, piece.count, err));
+    table->pieces[table->count] = (wgi_piece){(uint32_t)offset, (uint32_t)piece.count, id};
+    insert(table, (uint32_t)table->count, hash);
+    table->count++;
+    if (piece.count > table->longest) table->longest = piece.count;
+
+cleanup:
+    return status;
+}
+
+int32_t wgi_piece_table_probe(const wgi_piece_table *table, uint64_t hash, const char *bytes,
+                              size_t count)
+{
+    const wgi_piece *piece = probe(table, hash, bytes, count);
+
+    return piece ? piece->id : -1;
+}
+
+int32_t wgi_piece_table_find(const wgi_piece_table *table, wgi_slice piece)
+{
+    return wgi_piece_table_probe(table, hash_of(piece.data, piece.count), piece.data, piece.count);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static wg_status fail_twice(const wgi_piece_table *table, int32_t id, wg_error *err)
+{
+    wgi_slice names[2] = {{"", 0}, {"", 0}};
+    size_t found = 0;
+
+    for (size_t i = 0; i < table->count && found < 2; i++) {
+        const wgi_piece *piece = &table->pieces[i];
+        if (piece->id == id)
+            names[found++] = (wgi_slice){table->pool.data + piece->offset, piece->bytes};
+    }
+    return wgi_fail(err, WG_ERR_FORMAT, "vocab: two tokens have id %d: \"%.*s\" and \"%.*s\"", id,
+                    WGI_SHOW(names[0]), WGI_SHOW(names[1]));
+}
+
+wg_status wgi_piece_table_check_ids(const wgi_piece_table *table, wg_error *err)
+{
+    wg_status status = WG_OK;
+    int32_t *ids;
+
+    if (table->count == 0) return WG_OK;
+    ids = wgi_malloc(table->count * sizeof(*ids)); /* cannot overflow: pieces are larger */
+    if (!ids) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu ids", table->count);
+    bool is_sorted = true;
+    for (size_t i = 0; i < table->count; i++) {
+        ids[i] = table->pieces[i].id;
+        if (i > 0 && ids[i] <= ids[i - 1]) is_sorted = false;
+    }
+    /* Files are written in the order of ids, so sorting is the exception. */
+    if (!is_sorted) qsort(ids, table->count, sizeof(*ids), by_value);
+    for (size_t i = 1; i < table->count && status == WG_OK; i++) {
+        if (ids[i] == ids[i - 1]) status = fail_twice(table, ids[i], err);
+    }
+    wgi_free(ids);
+    return status;
+}
+
+void wgi_piece_table_fini(wgi_piece_table *table)
+{
+    wgi_buf_fini(&table->pool);
+    wgi_free(table->pieces);
+    wgi_free(table->slots);
+    *table = (wgi_piece_table){0};
+}

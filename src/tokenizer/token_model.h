@@ -1,0 +1,54 @@
+/*
+ * token_model.h - the stage that turns one word into token ids. A model of the file is a row of
+ * the table in token_model.c: how to load it, and how to encode a word.
+ */
+#ifndef WGI_TOKEN_MODEL_H
+#define WGI_TOKEN_MODEL_H
+
+#include "base/json.h"
+#include "tokenizer/file_part.h"
+#include "tokenizer/piece_table.h"
+
+typedef struct wgi_ids {
+    int32_t *items;
+    size_t count, capacity;
+} wgi_ids;
+
+wg_status wgi_ids_push(wgi_ids *ids, int32_t id, wg_error *err);
+
+/* Buffers of one text at a time; zero to begin. */
+typedef struct wgi_word_scratch {
+    uint64_t *hashes; /* of the prefixes of what is left of a word */
+    size_t hash_capacity;
+} wgi_word_scratch;
+
+typedef struct wgi_token_model wgi_token_model;
+
+/* Appends the ids of a word (never empty). */
+typedef wg_status wgi_word_encode(const wgi_token_model *model, wgi_slice word, wgi_ids *ids,
+                                  wgi_word_scratch *scratch, wg_error *err);
+
+struct wgi_token_model {
+    wgi_word_encode *encode;
+    wgi_piece_table vocabulary;
+    /* WordPiece */
+    wgi_piece_table continuations; /* what stands behind the prefix ("##") */
+    int32_t unknown_id;
+    uint64_t word_chars_max;
+};
+
+/* part: the file's "model". Fills the vocabulary also when the model itself is refused. */
+wg_status wgi_token_model_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
+                               wg_error *err);
+void wgi_token_model_fini(wgi_token_model *model);
+
+/* Reads {"token": id, ...}; ids are checked. */
+wg_status wgi_vocabulary_load(wgi_piece_table *vocabulary, wgi_slice part, wg_error *err);
+
+/* The rows, each in its file. */
+wg_status wgi_wordpiece_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
+                             wg_error *err);
+wg_status wgi_bpe_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
+                       wg_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * unicode.h - what a code point is, as Hugging Face tokenizers sees it.
+ *
+ * That package takes its classes from four libraries of four Unicode versions, so the flags are
+ * measured (tools/make_unicode_tables.py) and not taken from one version of the standard.
+ * Decompositions, compositions and combining classes come from utf8proc, which never changes them
+ * for a code point that has them; the flags say which code points have them here, so a newer
+ * utf8proc gives the same ids.
+ */
+#ifndef WGI_UNICODE_H
+#define WGI_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The order is that of FLAGS in tools/make_unicode_tables.py. */
+enum {
+    WGI_CHAR_CLEANED = 1 << 0,     /* BertNormalizer's clean_text drops it */
+    WGI_CHAR_NONSPACING = 1 << 1,  /* BertNormalizer's strip_accents drops it */
+    WGI_CHAR_MARK = 1 << 2,        /* StripAccents drops it */
+    WGI_CHAR_PUNCTUATION = 1 << 3, /* BertPreTokenizer isolates it */
+    WGI_CHAR_WORD = 1 << 4,        /* \w */
+    WGI_CHAR_SPACE = 1 << 5,       /* \s */
+    WGI_CHAR_LOWER = 1 << 6,       /* has another lower case */
+    WGI_CHAR_CANONICAL = 1 << 7,   /* has a canonical decomposition */
+    WGI_CHAR_COMPAT = 1 << 8,      /* NFKD differs from NFD */
+    WGI_CHAR_NONSTARTER = 1 << 9,  /* its combining class is not 0 */
+    WGI_CHAR_CHINESE = 1 << 10     /* BertNormalizer's handle_chinese_chars puts blanks round it */
+};
+
+typedef struct wgi_char_range {
+    uint32_t first, last;
+    uint16_t flags;
+} wgi_char_range;
+
+/* first, first + stride, ... last have lower case at + delta. */
+typedef struct wgi_lower_run {
+    uint32_t first, last;
+    uint8_t stride;
+    int32_t delta;
+} wgi_lower_run;
+
+extern const wgi_char_range wgi_char_ranges[];
+extern const size_t wgi_char_range_count;
+extern const wgi_lower_run wgi_lower_runs[];
+extern const size_t wgi_lower_run_count;
+
+#define WGI_CHAR_FLAT 0x20000u /* below it flags are one load, above it a search */
+
+/* The ranges laid flat; one a tokenizer, read-only once filled. */
+typedef struct wgi_char_table {
+    uint16_t flags[WGI_CHAR_FLAT];
+} wgi_char_table;
+
+void wgi_char_table_fill(wgi_char_table *table);
+unsigned wgi_char_search(uint32_t code_point);
+
+static inline unsigned wgi_char_flags(const wgi_char_table *table, uint32_t code_point)
+{
+    return code_point < WGI_CHAR_FLAT ? table->flags[code_point] : wgi_char_search(code_point);
+}
+
+/* Writes the lower case, one or two code points, and returns how many. */
+size_t wgi_char_lower(uint32_t code_point, uint32_t out[2]);
+
+#define WGI_DECOMPOSED_MAX 18 /* U+FDFA */
+
+/* For a code point that has one: its full decomposition; returns how many were written. */
+size_t wgi_char_decompose(uint32_t code_point, bool is_compat, uint32_t out[WGI_DECOMPOSED_MAX]);
+/* For a code point that is no starter: its canonical combining class, 1 to 254. */
+unsigned wgi_char_combining_class(uint32_t code_point);
+/* What the pair composes to canonically, or 0. */
+uint32_t wgi_char_compose(const wgi_char_table *table, uint32_t first, uint32_t second);
+
+/* Decodes one code point of well-formed UTF-8 at *at, moves *at behind it. */
+static inline uint32_t wgi_char_next(const char *text, size_t *at)
+{
+    const unsigned char *p = (const unsigned char *)text + *at;
+
+    if (p[0] < 0x80) {
+        *at += 1;
+        return p[0];
+    }
+    if (p[0] < 0xE0) {
+        *at += 2;
+        return (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu);
+    }
+    if (p[0] < 0xF0) {
+        *at += 3;
+        return (p[0] & 0x0Fu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+    }
+    *at += 4;
+    return (p[0] & 0x07u) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
+}
+
+/* The code point that ends at *at (> 0), and moves *at before it. */
+static inline uint32_t wgi_char_before(const char *text, size_t *at)
+{
+    size_t begin = *at - 1;
+
+    while (((unsigned char)text[begin] & 0xC0) == 0x80)
+        begin--;
+    *at = begin;
+    return wgi_char_next(text, &begin);
+}
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * fuzz_tokenizer.c - bytes as a tokenizer.json. Properties: a refusal has a message; what opens
+ * encodes a text of many scripts the same way twice, whole and kept to its first and last tokens,
+ * with ids below the tokenizer's own bound.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
+
+static void need(int condition)
+{
+    if (!condition) abort();
+}
+
+static void encode(const wg_tokenizer *tokenizer, const wg_encode_options *options,
+                   wg_encoding *encoding)
+{
+    static const char text[] = "The [SEP] caf\xC3\xA9 e\xCC\x81\xCC\xA7 \xE4\xB8\xAD\xE6\x96\x87 "
+                               "<a> \xC4\xB0 \xFF x\0y [CLS] ##ing ok";
+    wg_error err = {0};
+    wg_status status =
+        wg_tokenizer_encode(tokenizer, text, sizeof(text) - 1, NULL, 0, options, encoding, &err);
+
+    need(status == WG_OK || err.message[0]);
+    for (size_t i = 0; i < encoding->token_count; i++)
+        need(encoding->token_ids[i] >= 0 &&
+             encoding->token_ids[i] < wgi_tokenizer_id_end(tokenizer));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
+{
+    static const wg_encode_options options[] = {
+        {0},
+        {.token_count_max = 5},
+        {.token_count_max = 5, .truncate = WG_TRUNCATE_TAIL},
+        {.plain_specials = 1, .no_special_tokens = 1}};
+    wg_tokenizer *tokenizer = NULL;
+    wg_error err = {0};
+    wg_encoding one = {0}, two = {0};
+
+    if (wgi_tokenizer_parse(&tokenizer, (wgi_slice){(const char *)data, count}, &err) != WG_OK) {
+        need(tokenizer == NULL && err.message[0]);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        encode(tokenizer, &options[i], &one);
+        encode(tokenizer, &options[i], &two);
+        need(one.token_count == two.token_count);
+        need(one.token_count == 0 ||
+             memcmp(one.token_ids, two.token_ids, one.token_count * sizeof(int32_t)) == 0);
+        if (i == 0) wg_encoding_fini(&two); /* a cold cache once */
+    }
+    wg_encoding_fini(&one);
+    wg_encoding_fini(&two);
+    wg_tokenizer_close(tokenizer);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * fuzz_tokenizer_text.c - bytes as a text, the first two for the limit and the tokenizer.
+ * Properties: the same ids twice, with a warm and a cold cache; ids in range; the first N tokens
+ * are the first N of all, the last N the last; the text repaired to UTF-8 gives the same ids.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
+
+#define VOCABULARY                                                                                 \
+    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##" \
+    "\","                                                                                          \
+    "\"max_input_chars_per_word\":20,\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"##"  \
+    "a\":4,"                                                                                       \
+    "\"ab\":5,\"##ab\":6,\"##b\":7,\"e\":8,\"##e\":9,\".\":10,\"\\u4e2d\":11,\"##\\u0301\":12,"    \
+    "\"\\ufffd\":13,"                                                                              \
+    "\"aba\":14,\"1\":15,\"##1\":16,\"\\u00e9\":17}}"
+#define ADDED(more)                                                                             \
+    "\"added_tokens\":[{\"id\":2,\"content\":\"[SEP]\",\"single_word\":false,\"lstrip\":false," \
+    "\"rstrip\":false,\"normalized\":false,\"special\":true}" more "]"
+#define POST \
+    "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+
+static const char *const files[] = {
+    "{" VOCABULARY "," ADDED("") "," POST
+                                 ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
+                                 "\"handle_chinese_chars\":true,\"strip_accents\":null,"
+                                 "\"lowercase\":true},\"pre_tokenizer\":"
+                                 "{\"type\":\"BertPreTokenizer\"}}",
+    "{" VOCABULARY
+    "," ADDED(",{\"id\":18,\"content\":\"b a\",\"single_word\":true,\"lstrip\":true,\"rstrip\":"
+              "true,\"normalized\":true,\"special\":false}") ",\"normalizer\":{\"type\":\"NFC\"},"
+                                                             "\"pre_tokenizer\":"
+                                                             "{\"type\":\"Whitespace\"}}",
+    "{" VOCABULARY "," POST ",\"normalizer\":{\"type\":\"NFKD\"}}",
+};
+
+static void need(int condition)
+{
+    if (!condition) abort();
+}
+
+static void encode(const wg_tokenizer *tokenizer, wgi_slice text, const wg_encode_options *options,
+                   wg_encoding *encoding)
+{
+    wg_error err;
+
+    need(wg_tokenizer_encode(tokenizer, text.data, text.count, NULL, 0, options, encoding, &err) ==
+         WG_OK);
+    for (size_t i = 0; i < encoding->token_count; i++)
+        need(encoding->token_ids[i] >= 0 &&
+             encoding->token_ids[i] < wgi_tokenizer_id_end(tokenizer));
+}
+
+static void need_same(const int32_t *a, const int32_t *b, size_t count)
+{
+    need(count == 0 || memcmp(a, b, count * sizeof(*a)) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
+{
+    static wg_tokenizer *tokenizers[3];
+    static wg_encoding warm;
+    wg_encoding cold = {0}, cut = {0};
+    wgi_buf repaired = {0};
+    wg_error err;
+
+    if (count < 2) return 0;
+    size_t which = data[0] % 3;
+    if (!tokenizers[which])
+        need(wgi_tokenizer_parse(&tokenizers[which],
+                                 (wgi_slice){files[which], strlen(files[which])}, &err) == WG_OK);
+    const wg_tokenizer *tokenizer = tokenizers[which];
+    wgi_slice text = {(const char *)data + 2, count - 2};
+    wg_encode_options options = {.no_special_tokens = 1};
+    encode(tokenizer, text, &options, &warm);
+    encode(tokenizer, text, &options, &cold);
+    need(warm.token_count == cold.token_count);
+    need_same(warm.token_ids, cold.token_ids, cold.token_count);
+
+    options.token_count_max = 1 + data[1] % 64u;
+    size_t kept =
+        cold.token_count < options.token_count_max ? cold.token_count : options.token_count_max;
+    encode(tokenizer, text, &options, &cut);
+    need(cut.token_count == kept && cut.is_truncated == (kept < cold.token_count));
+    need_same(cut.token_ids, cold.token_ids, kept);
+    options.truncate = WG_TRUNCATE_TAIL;
+    encode(tokenizer, text, &options, &cut);
+    need(cut.token_count == kept);
+    if (kept) need_same(cut.token_ids, cold.token_ids + (cold.token_count - kept), kept);
+
+    options = (wg_encode_options){.no_special_tokens = 1};
+    need(wgi_utf8_repair(&repaired, text.data, text.count, NULL, &err) == WG_OK);
+    encode(tokenizer, (wgi_slice){repaired.data, repaired.count}, &options, &cut);
+    need(cut.token_count == cold.token_count);
+    need_same(cut.token_ids, cold.token_ids, cut.token_count);
+    wgi_buf_fini(&repaired);
+    wg_encoding_fini(&cut);
+    wg_encoding_fini(&cold);
+    return 0;
+}

@@ -1,0 +1,222 @@
+/*
+ * test_attention.c - Q/K/V projection and attention of every instruction set: right (against the
+ * reference), the same bytes wherever a segment lies and however its rows are cut into items, and
+ * deaf to infinities in its neighbours. Head sizes with tails, grouped heads, causal order, texts
+ * longer than one key tile.
+ */
+#include <math.h>
+
+#include "backend/cpu/cpu.h"
+#include "each_isa.h"
+
+#define HIDDEN 40
+
+typedef struct layer {
+    wgi_attention_shape shape;
+    wgi_attention_weights weights;
+    wgi_tensor tensors[6];
+    float *values[6];
+    wgi_attention *packed, *reference;
+} layer;
+
+static const wgi_backend *reference_backend;
+
+static layer make_layer(const wgi_backend *backend, uint32_t heads, uint32_t key_heads, uint32_t dim,
+                        int is_causal)
+{
+    layer l = {.shape = {heads, key_heads, dim, is_causal, 1 / sqrtf((float)dim)}};
+    wg_error err;
+
+    for (int i = 0; i < 6; i++) {
+        uint64_t rows = (uint64_t)(i % 3 ? key_heads : heads) * dim;
+        l.values[i] = wgt_floats((size_t)rows * HIDDEN);
+        l.tensors[i] = wgt_tensor(l.values[i], rows, i < 3 ? HIDDEN : 0);
+    }
+    l.weights = (wgi_attention_weights){&l.tensors[0], &l.tensors[1], &l.tensors[2], &l.tensors[3],
+                                        NULL,          &l.tensors[5], l.shape};
+    EXPECT_OK(backend->attention_pack(backend, &l.packed, &l.weights, &err));
+    EXPECT_OK(reference_backend->attention_pack(reference_backend, &l.reference, &l.weights, &err));
+    return l;
+}
+
+static void free_layer(const wgi_backend *backend, layer *l)
+{
+    backend->attention_free(l->packed);
+    reference_backend->attention_free(l->reference);
+    for (int i = 0; i < 6; i++)
+        free(l->values[i]);
+}
+
+/* Projection and attention of whole segments; items of at most `rows` query rows. */
+static void run(const wgi_backend *backend, const wgi_attention *attention,
+                const wgi_attention_shape *shape, const float *in, size_t bin_rows,
+                const wgi_segment *segments, size_t count, uint32_t rows, wgi_view out)
+{
+    void *qkv = aligned_alloc(64, (backend->qkv_bytes(attention, bin_rows) + 63) / 64 * 64);
+    void *scratch =
+        aligned_alloc(64, (backend->scratch_bytes(backend, attention) + 63) / 64 * 64);
+
+    memset(qkv, 0xFF, backend->qkv_bytes(attention, bin_rows)); /* NaN wherever nothing is written */
+    for (size_t row = 0; row < bin_rows; row += 56) /* in blocks, as the encoder does */
+        backend->qkv(backend, attention, (wgi_view){(float *)(uintptr_t)in + row * 48, 48}, qkv,
+                     bin_rows, row, bin_rows - row < 56 ? bin_rows - row : 56, scratch);
+    for (size_t s = 0; s < count; s++)
+        for (uint32_t first = 0; first < segments[s].count; first += rows)
+            for (uint32_t head = 0; head < shape->key_head_count; head++) {
+                uint32_t left = segments[s].count - first;
+                wgi_attend_item item = {segments[s], first, left < rows ? left : rows, head};
+                memset(scratch, 0xFF, backend->scratch_bytes(backend, attention));
+                backend->attend(backend, attention, qkv, bin_rows, &item, out, scratch);
+            }
+    free(qkv);
+    free(scratch);
+}
+
+/* Bins of random texts; inputs are scaled so that scores are neither flat nor all in one key. */
+static float *make_in(size_t rows, float scale)
+{
+    float *in = wgt_floats(rows * 48);
+
+    for (size_t i = 0; i < rows * 48; i++)
+        in[i] *= scale;
+    return in;
+}
+
+static void check_right(const wgi_backend *backend, const layer *l, uint32_t count, float scale)
+{
+    size_t columns = l->shape.head_count * l->shape.head_dim, stride = wgi_view_stride(columns);
+    wgi_segment segments[2] = {{0, 5, 0}, {5, count, 0}};
+    size_t rows = 5 + count;
+    float *in = make_in(rows, scale);
+    wgi_view got = {wgt_floats(rows * stride), stride}, want = {wgt_floats(rows * stride), stride};
+    double worst = 0, most = 0;
+
+    run(backend, l->packed, &l->shape, in, rows, segments, 2, (uint32_t)backend->attend_rows, got);
+    run(reference_backend, l->reference, &l->shape, in, rows, segments, 2,
+        (uint32_t)reference_backend->attend_rows, want);
+    for (size_t row = 0; row < rows; row++)
+        for (size_t j = 0; j < columns; j++) {
+            double a = (double)got.data[row * stride + j], b = (double)want.data[row * stride + j];
+            if (!(fabs(a - b) <= worst)) worst = fabs(a - b);
+            if (fabs(b) > most) most = fabs(b);
+        }
+    /* Scores of up to about 60 carry rounding of 60 2^-23, which the exponential hands on. */
+    EXPECT(worst <= 1.5e-5 * most);
+    if (!(worst <= 1.5e-5 * most))
+        fprintf(stderr, "  %s heads %u/%u dim %u causal %d rows %u: error %g of %g\n", backend->isa,
+                l->shape.head_count, l->shape.key_head_count, l->shape.head_dim, l->shape.is_causal,
+                count, worst, most);
+    free(in);
+    free(got.data);
+    free(want.data);
+}
+
+/*
+ * A text alone, against the same text between neighbours that hold infinities and NaN, at another
+ * row, cut into other items.
+ */
+static void check_law(const wgi_backend *backend, const layer *l, uint32_t count)
+{
+    size_t columns = l->shape.head_count * l->shape.head_dim, stride = wgi_view_stride(columns);
+    uint32_t before = 1 + (uint32_t)wgt_below(70), after = 1 + (uint32_t)wgt_below(30);
+    size_t rows = (size_t)before + count + after;
+    wgi_segment alone = {0, count, 0};
+    wgi_segment segments[3] = {{0, before, 0}, {before, count, 0}, {before + count, after, 0}};
+    float *in = make_in(rows, 1);
+    wgi_view a = {wgt_floats(count * stride), stride}, b = {wgt_floats(rows * stride), stride};
+    int is_same = 1;
+
+    for (size_t i = 0; i < (size_t)before * 48; i++)
+        in[i] = i % 5 ? INFINITY : NAN;
+    for (size_t i = (size_t)(before + count) * 48; i < rows * 48; i++)
+        in[i] = i % 7 ? -INFINITY : NAN;
+    run(backend, l->packed, &l->shape, in + (size_t)before * 48, count, &alone, 1,
+        (uint32_t)backend->attend_rows, a);
+    run(backend, l->packed, &l->shape, in, rows, segments, 3, 1 + (uint32_t)wgt_below(100), b);
+    for (size_t row = 0; row < count; row++)
+        is_same &= memcmp(a.data + row * stride, b.data + (before + row) * stride,
+                          columns * sizeof(float)) == 0;
+    EXPECT(is_same);
+    if (!is_same)
+        fprintf(stderr, "  %s heads %u/%u dim %u causal %d rows %u\n", backend->isa,
+                l->shape.head_count, l->shape.key_head_count, l->shape.head_dim, l->shape.is_causal,
+                count);
+    free(in);
+    free(a.data);
+    free(b.data);
+}
+
+/* Causal: a prefix of a text has the bytes that its rows have in the whole text. */
+static void check_prefix(const wgi_backend *backend, const layer *l, uint32_t count)
+{
+    size_t columns = l->shape.head_count * l->shape.head_dim, stride = wgi_view_stride(columns);
+    uint32_t part = 1 + (uint32_t)wgt_below(count);
+    wgi_segment whole = {0, count, 0}, prefix = {0, part, 0};
+    float *in = make_in(count, 1);
+    wgi_view a = {wgt_floats(count * stride), stride}, b = {wgt_floats(count * stride), stride};
+    int is_same = 1;
+
+    run(backend, l->packed, &l->shape, in, count, &whole, 1, (uint32_t)backend->attend_rows, a);
+    run(backend, l->packed, &l->shape, in, part, &prefix, 1, (uint32_t)backend->attend_rows, b);
+    for (size_t row = 0; row < part; row++)
+        is_same &= memcmp(a.data + row * stride, b.data + row * stride, columns * sizeof(float)) == 0;
+    EXPECT(is_same);
+    free(in);
+    free(a.data);
+    free(b.data);
+}
+
+/* An infinity in a text's own row must come out as not finite, so that the text is reported. */
+static void check_poison(const wgi_backend *backend, const layer *l)
+{
+    size_t columns = l->shape.head_count * l->shape.head_dim, stride = wgi_view_stride(columns);
+    wgi_segment segment = {0, 20, 0};
+    float *in = make_in(20, 1);
+    wgi_view out = {wgt_floats(20 * stride), stride};
+    int has_poison = 0;
+
+    in[3 * 48 + 1] = INFINITY;
+    run(backend, l->packed, &l->shape, in, 20, &segment, 1, (uint32_t)backend->attend_rows, out);
+    for (size_t j = 0; j < columns; j++)
+        has_poison |= !isfinite(out.data[3 * stride + j]);
+    EXPECT(has_poison);
+    free(in);
+    free(out.data);
+}
+
+static void body(const wgi_backend *backend)
+{
+    static const uint32_t dims[] = {8, 16, 20, 24, 32, 64, 80, 128};
+    static const uint32_t counts[] = {1, 2, 7, 12, 13, 31, 32, 33, 65, 130, 300, 512, 513, 1100};
+    wg_error err;
+
+    EXPECT_OK(wgi_backend_find(&reference_backend, "reference", WG_ISA_AUTO, &err));
+    for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++)
+        for (int kind = 0; kind < 4; kind++) {
+            uint32_t key_heads = kind / 2 ? 2 : 3, heads = kind / 2 ? 6 : 3;
+            layer l = make_layer(backend, heads, key_heads, dims[i], kind % 2);
+            uint32_t count = counts[(i * 4 + (size_t)kind) % 14];
+
+            check_right(backend, &l, count > 300 && dims[i] > 20 ? 300 : count, 1);
+            check_right(backend, &l, counts[wgt_below(10)], 1);
+            check_law(backend, &l, count);
+            check_law(backend, &l, counts[wgt_below(14)]);
+            if (kind % 2) check_prefix(backend, &l, counts[wgt_below(14)]);
+            check_poison(backend, &l);
+            EXPECT(backend->attention_bytes(l.packed) > (size_t)heads * dims[i] * HIDDEN * 4);
+            EXPECT(backend->qkv_bytes(l.packed, SIZE_MAX / 64) == SIZE_MAX);
+            free_layer(backend, &l);
+        }
+    layer flat = make_layer(backend, 2, 2, 32, 0), steep = make_layer(backend, 2, 1, 32, 1);
+    check_right(backend, &flat, 700, 0.01f);
+    check_right(backend, &steep, 1030, 1.6f);
+    free_layer(backend, &flat);
+    free_layer(backend, &steep);
+}
+
+int main(void)
+{
+    wgt_seed_set(0xA77E);
+    wgt_each_isa(body);
+    return wgt_result();
+}

@@ -1,0 +1,102 @@
+/*
+ * test_crew.c - every task runs once, every loop item runs once, whoever helps; and a crew ends.
+ * LABELS: quick stress
+ */
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/crew.h"
+
+#define TASKS 60
+#define ITEMS 37
+#define LOOPS 8 /* a task offers several loops: idle lanes arrive during the first */
+
+typedef struct work {
+    pthread_mutex_t lock;
+    wgi_crew *crew;
+    size_t next, count;
+    atomic_int item_runs[TASKS][ITEMS];
+    atomic_int task_runs[TASKS];
+    atomic_int helped; /* items run by another lane than the task's */
+    size_t lane_of[TASKS];
+} work;
+
+static work shared;
+
+static wgi_crew_answer take(void *context, size_t lane, void **task)
+{
+    work *w = context;
+    wgi_crew_answer answer = WGI_CREW_END;
+
+    (void)lane;
+    pthread_mutex_lock(&w->lock);
+    if (w->next < w->count) {
+        *task = &w->task_runs[w->next++];
+        answer = WGI_CREW_TASK;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return answer;
+}
+
+static void item_body(void *context, size_t index, size_t lane)
+{
+    size_t task = *(size_t *)context;
+
+    atomic_fetch_add(&shared.item_runs[task][index], 1);
+    if (lane != shared.lane_of[task]) atomic_fetch_add(&shared.helped, 1);
+    if (index % 5 == 0) (void)usleep(50);
+}
+
+static void run(void *context, size_t lane, void *task)
+{
+    work *w = context;
+    size_t index = (size_t)((atomic_int *)task - w->task_runs);
+
+    w->lane_of[index] = lane;
+    atomic_fetch_add(&w->task_runs[index], 1);
+    for (int i = 0; i < LOOPS; i++)
+        wgi_crew_loop(w->crew, lane, ITEMS, item_body, &index);
+}
+
+static void run_crew(uint32_t lanes, size_t tasks)
+{
+    wg_error err;
+    wgi_crew *crew = NULL;
+
+    memset(&shared, 0, sizeof(shared));
+    pthread_mutex_init(&shared.lock, NULL);
+    pthread_mutex_lock(&shared.lock); /* nobody takes a task before shared.crew is set */
+    shared.count = tasks;
+    EXPECT_OK(wgi_crew_open(
+        &crew,
+        &(wgi_crew_options){.lane_count = lanes, .take = take, .run = run, .context = &shared},
+        &err));
+    shared.crew = crew;
+    pthread_mutex_unlock(&shared.lock);
+    wgi_crew_close(crew);
+    for (size_t t = 0; t < tasks; t++) {
+        EXPECT_EQ(shared.task_runs[t], 1);
+        for (size_t i = 0; i < ITEMS; i++)
+            EXPECT_EQ(shared.item_runs[t][i], LOOPS);
+    }
+    pthread_mutex_destroy(&shared.lock);
+}
+
+int main(void)
+{
+    wg_error err;
+    wgi_crew *crew = NULL;
+
+    for (uint32_t lanes = 1; lanes <= 4; lanes++) {
+        run_crew(lanes, TASKS);
+        run_crew(lanes, 1);
+        if (lanes > 1) EXPECT(shared.helped > 0); /* one task, idle lanes: they must help */
+        run_crew(lanes, 0);
+    }
+    EXPECT_EQ(wgi_crew_open(&crew, &(wgi_crew_options){0}, &err), WG_ERR_ARGUMENT);
+    wgi_crew_close(NULL);
+    return wgt_result();
+}

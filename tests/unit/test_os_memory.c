@@ -1,0 +1,85 @@
+/*
+ * test_os_memory.c - the cgroup reader on trees laid out by the test: v1, v2, nested, absent.
+ */
+#include "harness.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os_memory.h"
+
+static char root[] = "/tmp/wgt-memory-XXXXXX";
+
+static void put(const char *path, const char *text)
+{
+    char full[512];
+
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    for (char *at = full + strlen(root) + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = 0;
+        (void)mkdir(full, 0755);
+        *at = '/';
+    }
+    FILE *file = fopen(full, "w");
+    EXPECT(file != NULL);
+    if (!file) return;
+    (void)fputs(text, file);
+    (void)fclose(file);
+}
+
+static void clear(void)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "rm -rf %s/*", root);
+    EXPECT_EQ(system(command), 0);
+}
+
+int main(void)
+{
+    EXPECT(mkdtemp(root) != NULL);
+
+    put("/proc/meminfo", "MemTotal:  100 kB\nMemAvailable:   8000000 kB\n");
+    EXPECT_EQ(wgi_memory_available(root), 8000000ull * 1024); /* no cgroup file at all */
+
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    put("/sys/fs/cgroup/a/b/memory.current", "1000\n");
+    EXPECT_EQ(wgi_memory_available(root), 8000000ull * 1024); /* v2 without limit */
+
+    put("/sys/fs/cgroup/a/memory.max", "5000000\n");
+    put("/sys/fs/cgroup/a/memory.current", "3000000\n");
+    EXPECT_EQ(wgi_memory_available(root), 2000000); /* the parent's limit counts */
+    put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 500000\n");
+    EXPECT_EQ(wgi_memory_available(root), 2500000); /* cache can be dropped */
+    put("/sys/fs/cgroup/a/b/memory.max", "900000\n");
+    EXPECT_EQ(wgi_memory_available(root), 899000);
+
+    clear();
+    put("/proc/meminfo", "MemAvailable:   8000000 kB\n");
+    put("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/job/1\n0::/\n");
+    put("/sys/fs/cgroup/memory/job/1/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "7000000\n");
+    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "7500000\n");
+    EXPECT_EQ(wgi_memory_available(root), 0); /* over the limit already */
+    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "6000000\n");
+    EXPECT_EQ(wgi_memory_available(root), 1000000);
+    put("/proc/self/cgroup", "4:memoryless:/job/1\n");
+    EXPECT_EQ(wgi_memory_available(root), 8000000ull * 1024); /* another controller */
+
+    struct rlimit limit;
+    EXPECT_EQ(getrlimit(RLIMIT_DATA, &limit), 0);
+    limit.rlim_cur = 1ull << 30;
+    EXPECT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+    EXPECT(wgi_memory_available(root) < (1ull << 30));
+    EXPECT(wgi_memory_available(root) > (1ull << 29));
+
+    EXPECT(wgi_memory_peak_rss() > 100000);
+    EXPECT(wgi_memory_rss() <= wgi_memory_peak_rss());
+    EXPECT(wgi_core_count() >= 1);
+    clear();
+    (void)rmdir(root);
+    return wgt_result();
+}

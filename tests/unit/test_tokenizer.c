@@ -1,0 +1,369 @@
+/*
+ * test_tokenizer.c - ids of whole tokenizers against those of Hugging Face tokenizers, files that
+ * must be refused, and what the public header promises of an encoding.
+ *
+ * LIBRARIES: wgi_tokenizer wgi_base
+ * LABELS: quick
+ */
+#include "tokenizer_cases.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+static wg_error err;
+
+static wg_tokenizer *open_file(const char *name)
+{
+    wg_tokenizer *tokenizer = NULL;
+    char path[512];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", WGT_DATA, name);
+    EXPECT_OK(wg_tokenizer_open(&tokenizer, path, &err));
+    return tokenizer;
+}
+
+/* ------------------------------------------------------------------------------- samples */
+
+static void test_small_sample(void)
+{
+    wg_tokenizer *tokenizer = open_file("tokenizer-small.json");
+
+    if (!tokenizer) return;
+    EXPECT(wgt_cases_check(tokenizer, WGT_DATA "/tokenizer-small-sample.jsonl") >= 500);
+    wg_tokenizer_close(tokenizer);
+}
+
+/* {"tokenizer": ..., "cases": [...]} */
+static void check_parts(wgi_slice line, size_t number, void *context)
+{
+    wgt_run *run = context;
+    wgi_slice file = {"", 0}, list = {"[]", 2}, item;
+    wgi_field fields[] = {{.name = "tokenizer", .kind = WGI_FIELD_RAW, .out = &file},
+                          {.name = "cases", .kind = WGI_FIELD_RAW, .out = &list}};
+    wg_tokenizer *tokenizer = NULL;
+    wgi_json json;
+
+    EXPECT_OK(wgi_fields_read(line, "line", fields, 2, NULL, &err));
+    EXPECT_OK(wgi_tokenizer_parse(&tokenizer, file, &err));
+    if (!tokenizer) return;
+    wgi_json_init(&json, list.data, list.count);
+    EXPECT_OK(wgi_json_array_begin(&json, &err));
+    while (wgi_json_array_next(&json)) {
+        EXPECT_OK(wgi_json_raw(&json, &item, &err));
+        /* The encoding goes from tokenizer to tokenizer: its word cache must not. */
+        wgt_case_check(tokenizer, item, &run->encoding, run->path, number);
+    }
+    EXPECT_OK(wgi_json_finish(&json, &err));
+    wgi_json_fini(&json);
+    wg_tokenizer_close(tokenizer);
+}
+
+static void test_parts_sample(void)
+{
+    wgt_run run = {.path = WGT_DATA "/tokenizer-parts-sample.jsonl"};
+
+    EXPECT(wgt_lines(run.path, check_parts, &run) >= 40);
+    wg_encoding_fini(&run.encoding);
+}
+
+/* ------------------------------------------------------------------------------ bad files */
+
+static void test_bad_files(void)
+{
+    static const struct {
+        const char *name, *part;
+    } files[] = {{"norm", "FancyFold"},    {"pre", "regex"},   {"dupid", "id 5"},
+                 {"hugeid", "4000000000"}, {"merge", "merge"}, {"negid", "-3"},
+                 {"type", "WordLevelX"},   {"post", "<none>"}};
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        wg_tokenizer *tokenizer = NULL;
+        char path[512];
+        (void)snprintf(path, sizeof(path), "%s/cases/tok-bad-%s.tokenizer.json", WGT_DATA,
+                       files[i].name);
+        EXPECT(wg_tokenizer_open(&tokenizer, path, &err) != WG_OK);
+        EXPECT(tokenizer == NULL);
+        EXPECT_IN(err.message, files[i].part);
+        EXPECT_IN(err.message, path);
+    }
+}
+
+#define BERT_PARTS                                                                              \
+    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":" \
+    "true,"                                                                                     \
+    "\"strip_accents\":null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}"
+#define MODEL(vocabulary)                                                                         \
+    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\"," \
+    "\"max_input_chars_per_word\":100,\"vocab\":" vocabulary "}"
+
+static wg_status parse(const char *text, wg_tokenizer **out)
+{
+    return wgi_tokenizer_parse(out, (wgi_slice){text, strlen(text)}, &err);
+}
+
+static void test_refusals(void)
+{
+    static const struct {
+        const char *text, *part;
+        wg_status status;
+    } files[] = {
+        {"", "expected", WG_ERR_FORMAT},
+        {"[]", "object", WG_ERR_FORMAT},
+        {"{}", "\"model\" is missing", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"stages\":1}", "stages", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") ",\"version\":\"2.0\"}", "2.0", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"a\":0}") "}", "unk_token \"?\"", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0,\"a\":0}") "}", "id 0", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0,\"a\":1.5}") "}", "1.5", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0,\"a\":99999999999999999999}") "}", "99999999999999999999",
+         WG_ERR_FORMAT},
+        {"{" MODEL("[\"?\"]") "}", "vocab", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"lowercase\":true}}", "type", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"NFC\",\"twice\":true}}", "twice",
+         WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"BertNormalizer\"}}", "clean_text",
+         WG_ERR_FORMAT},
+        {"{" MODEL(
+             "{\"?\":0}") ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[],"
+                          "\"pair\":[],\"special_tokens\":{}}}",
+         "does not hold it once", WG_ERR_FORMAT},
+        {"{" MODEL(
+             "{\"?\":0}") ",\"added_tokens\":[{\"id\":-1,\"content\":\"x\",\"single_word\":false,"
+                          "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":"
+                          "false}]}",
+         "-1", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]}", "single_word",
+         WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"Strip\"},\"pre_tokenizer\":"
+                                "{\"type\":\"Digits\"}}",
+         "Digits", WG_ERR_UNSUPPORTED},
+    };
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        wg_tokenizer *tokenizer = NULL;
+        EXPECT_EQ(parse(files[i].text, &tokenizer), files[i].status);
+        EXPECT(tokenizer == NULL);
+        EXPECT_IN(err.message, files[i].part);
+        wg_tokenizer_close(tokenizer);
+    }
+}
+
+/* A file cut anywhere is refused, never read as if it were whole. */
+static void test_cut_file(void)
+{
+    wgi_map *map = NULL;
+
+    EXPECT_OK(wgi_map_open(&map, WGT_DATA "/cases/tiny-bert/tokenizer.json", &err));
+    for (size_t count = 0; map && count + 1 < map->bytes; count++) {
+        wg_tokenizer *tokenizer = NULL;
+        EXPECT_EQ(wgi_tokenizer_parse(&tokenizer, (wgi_slice){map->data, count}, &err),
+                  WG_ERR_FORMAT);
+        wg_tokenizer_close(tokenizer);
+    }
+    wgi_map_close(map);
+}
+
+static void test_path(void)
+{
+    wg_tokenizer *tokenizer = NULL;
+
+    EXPECT_EQ(wg_tokenizer_open(&tokenizer, WGT_DATA "/none", &err), WG_ERR_IO);
+    EXPECT_IN(err.message, "none");
+    EXPECT_EQ(wg_tokenizer_open(&tokenizer, WGT_DATA "/cases", &err), WG_ERR_IO);
+    EXPECT_IN(err.message, "tokenizer.json");
+    EXPECT_EQ(wg_tokenizer_open(&tokenizer, NULL, &err), WG_ERR_ARGUMENT);
+    EXPECT_OK(wg_tokenizer_open(&tokenizer, WGT_DATA "/cases/tiny-bert", &err));
+    EXPECT_EQ(wg_tokenizer_vocabulary_count(tokenizer), 106);
+    EXPECT_EQ(wgi_tokenizer_id_end(tokenizer), 106);
+    wg_tokenizer_close(tokenizer);
+    wg_tokenizer_close(NULL);
+}
+
+/* ----------------------------------------------------------------------------- promises */
+
+static char warned[256];
+
+static void keep_warning(void *context, wg_log_level level, const char *message)
+{
+    (void)context;
+    if (level == WG_LOG_WARNING) (void)snprintf(warned, sizeof(warned), "%s", message);
+}
+
+/* The file says id 999; the next free one is 106. */
+static void test_added_id(void)
+{
+    wg_encoding encoding = {0};
+
+    wg_log_set(keep_warning, NULL, WG_LOG_WARNING);
+    wg_tokenizer *tokenizer = open_file("cases/bigid.tokenizer.json");
+    wg_log_set(NULL, NULL, WG_LOG_ERROR);
+    EXPECT_IN(warned, "token id 106, not the 999");
+    if (!tokenizer) return;
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "zap", 3, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 3);
+    EXPECT_EQ(encoding.token_ids[1], 106);
+    EXPECT_EQ(wgi_tokenizer_id_end(tokenizer), 107);
+    EXPECT_EQ(wg_tokenizer_vocabulary_count(tokenizer), 107);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
+static void test_content(void)
+{
+    wg_tokenizer *tokenizer = open_file("tokenizer-small.json");
+    wg_encoding encoding = {0};
+    wg_encode_options options = {.token_count_max = 4};
+
+    if (!tokenizer) return;
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "a b", 3, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.content_begin, 1);
+    EXPECT_EQ(encoding.content_end, encoding.token_count - 1);
+    EXPECT(!encoding.is_truncated);
+    /* "[SEP]" in the text is content, although it has a special id. */
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "[SEP]", 5, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 3);
+    EXPECT_EQ(encoding.content_end, 2);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "", 0, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 2);
+    EXPECT_EQ(encoding.content_begin, 1);
+    EXPECT_EQ(encoding.content_end, 1);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, NULL, 0, "a.", 2, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 5);
+    EXPECT_EQ(encoding.content_begin, 2);
+    EXPECT_EQ(encoding.content_end, 4);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "....", 4, NULL, 0, &options, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 4);
+    EXPECT(encoding.is_truncated);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "..", 2, NULL, 0, &options, &encoding, &err));
+    EXPECT(!encoding.is_truncated);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
+static void test_limits(void)
+{
+    wg_tokenizer *tokenizer = open_file("tokenizer-small.json");
+    wg_encoding encoding = {0};
+    wg_encode_options options = {.token_count_max = 4, .truncate = WG_TRUNCATE_ERROR};
+
+    if (!tokenizer) return;
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "..", 2, NULL, 0, &options, &encoding, &err));
+    EXPECT_EQ(wg_tokenizer_encode(tokenizer, "...", 3, NULL, 0, &options, &encoding, &err),
+              WG_ERR_LIMIT);
+    EXPECT_EQ(encoding.token_count, 0);
+    EXPECT_IN(err.message, "4 tokens");
+    options = (wg_encode_options){.token_count_max = 1};
+    EXPECT_EQ(wg_tokenizer_encode(tokenizer, "..", 2, NULL, 0, &options, &encoding, &err),
+              WG_ERR_ARGUMENT);
+    EXPECT_IN(err.message, "2 special tokens");
+    options = (wg_encode_options){.token_count_max = 1, .no_special_tokens = 1};
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "..", 2, NULL, 0, &options, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 1);
+    options = (wg_encode_options){.truncate = (wg_truncate)9};
+    EXPECT_EQ(wg_tokenizer_encode(tokenizer, "..", 2, NULL, 0, &options, &encoding, &err),
+              WG_ERR_ARGUMENT);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
+/* Ill-formed bytes count as U+FFFD, a NUL is a character like any other. */
+static void test_bytes(void)
+{
+    wg_tokenizer *tokenizer = NULL;
+    wg_encoding encoding = {0};
+    static const char text[] = "a\0b \xE4\xB8 \xFF\xEF\xBF\xBD";
+    static const int32_t want[] = {3, 1, 2};
+
+    EXPECT_OK(parse(
+        "{" MODEL("{\"?\":0,\"\xEF\xBF\xBD\":1,\"##\xEF\xBF\xBD\":2,\"a\\u0000b\":3}") ",\"pre_"
+                                                                                       "tokenizer\""
+                                                                                       ":{\"type\":"
+                                                                                       "\"Whitespac"
+                                                                                       "eSplit\"}}",
+        &tokenizer));
+    if (!tokenizer) return;
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, text, 6, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 2);
+    EXPECT_OK(
+        wg_tokenizer_encode(tokenizer, text, sizeof(text) - 1, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 4);
+    EXPECT(encoding.token_count == 4 && encoding.token_ids[0] == want[0] &&
+           encoding.token_ids[1] == want[1] && encoding.token_ids[2] == want[1] &&
+           encoding.token_ids[3] == want[2]);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
+/* Ids do not depend on where chunks end: words longer than a chunk, blanks at every place. */
+static void test_chunks(void)
+{
+    wg_tokenizer *tokenizer = open_file("tokenizer-small.json");
+    wg_encoding whole = {0}, part = {0};
+    static char text[40000];
+
+    if (!tokenizer) return;
+    wgt_seed_set(7);
+    for (int round = 0; round < 20; round++) {
+        static const char *const pieces[] = {"ka",        " ", "\n",       "\xE4\xB8\xAD",
+                                             "e\xCC\x81", ".", "\xC3\x89", "[SEP]"};
+        size_t count = 0, blanks = 1 + wgt_below(200);
+        while (count < sizeof(text) - 8) {
+            const char *piece = wgt_below(blanks) ? pieces[wgt_below(2) ? 0 : 3 + wgt_below(5)]
+                                                  : pieces[1 + wgt_below(2)];
+            memcpy(text + count, piece, strlen(piece));
+            count += strlen(piece);
+        }
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, NULL, &whole, &err));
+        wg_encode_options options = {.token_count_max = 2 + wgt_below(whole.token_count)};
+        size_t kept = options.token_count_max - 2;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &part, &err));
+        EXPECT_EQ(part.token_count, options.token_count_max);
+        EXPECT(memcmp(part.token_ids, whole.token_ids, (kept + 1) * sizeof(int32_t)) == 0);
+        options.truncate = WG_TRUNCATE_TAIL;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &part, &err));
+        EXPECT_EQ(part.token_count, options.token_count_max);
+        EXPECT(memcmp(part.token_ids + 1, whole.token_ids + whole.token_count - kept - 1,
+                      (kept + 1) * sizeof(int32_t)) == 0);
+    }
+    if (wgt_failed) fprintf(stderr, "seed %llu\n", (unsigned long long)wgt_seed);
+    wg_encoding_fini(&whole);
+    wg_encoding_fini(&part);
+    wg_tokenizer_close(tokenizer);
+}
+
+/* Once warm, an encoding takes no memory; a giant text does not leave giant buffers. */
+static void test_steady(void)
+{
+    wg_tokenizer *tokenizer = open_file("tokenizer-small.json");
+    wg_encoding encoding = {0};
+    static const char text[] = "Ka.ka \xC3\xA9t\xC3\xA9, \xE4\xB8\xAD [SEP] ka";
+
+    if (!tokenizer) return;
+    EXPECT_OK(
+        wg_tokenizer_encode(tokenizer, text, sizeof(text) - 1, NULL, 0, NULL, &encoding, &err));
+    uint64_t before = wgi_alloc_count();
+    for (int i = 0; i < 100; i++)
+        EXPECT_OK(
+            wg_tokenizer_encode(tokenizer, text, sizeof(text) - 1, NULL, 0, NULL, &encoding, &err));
+    EXPECT_EQ(wgi_alloc_count(), before);
+    wg_encoding_fini(&encoding);
+    wg_encoding_fini(NULL);
+    wg_tokenizer_close(tokenizer);
+}
+
+int main(void)
+{
+    test_small_sample();
+    test_parts_sample();
+    test_bad_files();
+    test_refusals();
+    test_cut_file();
+    test_path();
+    test_added_id();
+    test_content();
+    test_limits();
+    test_bytes();
+    test_chunks();
+    test_steady();
+    return wgt_result();
+}
