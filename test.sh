@@ -20,6 +20,7 @@ esac
 passed=0 failed=0 skipped=0
 fuzz_seconds=${WARPGROUP_FUZZ_SECONDS:-30}
 jobs=$(nproc)
+timeout=300 # seconds for one test; a test that hangs fails
 logs=build/test-logs
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache
 
@@ -77,7 +78,7 @@ tests()
     rm -f "$junit"
     heading "tests of preset $preset: $labels"
     ctest --test-dir "build/$preset" -L "^($labels)\$" --output-on-failure --no-tests=error \
-        -j "$jobs" --output-junit "$junit" "$@"
+        -j "$jobs" --timeout "$timeout" --output-junit "$junit" "$@"
     local status=$?
     if [[ ! -s $junit ]]; then
         broken "ctest of preset $preset ($labels) wrote no result"
@@ -162,5 +163,8 @@ build check all unit_tests fuzz_targets && {
 build asan all unit_tests fuzz_targets && tests asan 'quick|torture'
 build tsan all unit_tests fuzz_targets && tests tsan 'quick|stress'
 build fuzz fuzz_targets && fuzz_smoke
-[[ $tier == full ]] && [[ -x build/check/warpgroup ]] && tests check full
+if [[ $tier == full && -x build/check/warpgroup ]]; then
+    timeout=7200
+    tests check full
+fi
 finish

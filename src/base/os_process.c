@@ -43,12 +43,16 @@ static wg_status pipe_open(int *read_end, int *write_end, wg_error *err)
     return WG_OK;
 }
 
-static void limit_set(pid_t pid, int resource, uint64_t soft, uint64_t hard)
+/* A call fails when the child is gone already, or when a lower hard limit holds: both are fine. */
+static void limits_set(pid_t pid, const wgi_process_options *options)
 {
-    struct rlimit limit = {.rlim_cur = soft, .rlim_max = hard};
+    struct rlimit none = {0, 0};
+    struct rlimit memory = {options->memory_bytes, options->memory_bytes};
+    struct rlimit processor = {options->cpu_seconds, options->cpu_seconds + 1};
 
-    /* Fails when the child is gone already, or when a lower hard limit holds: both are fine. */
-    (void)prlimit(pid, resource, &limit, NULL);
+    (void)prlimit(pid, RLIMIT_CORE, &none, NULL);
+    if (options->memory_bytes) (void)prlimit(pid, RLIMIT_AS, &memory, NULL);
+    if (options->cpu_seconds) (void)prlimit(pid, RLIMIT_CPU, &processor, NULL);
 }
 
 /* Our descriptors close by themselves; those of a careless host are closed where the C library can. */
@@ -126,11 +130,7 @@ wg_status wgi_process_start(wgi_process *process, const wgi_process_options *opt
                           "%s cannot be started: %s", options->argv[0], strerror(failed));
         goto cleanup;
     }
-    limit_set(started.pid, RLIMIT_CORE, 0, 0);
-    if (options->memory_bytes)
-        limit_set(started.pid, RLIMIT_AS, options->memory_bytes, options->memory_bytes);
-    if (options->cpu_seconds)
-        limit_set(started.pid, RLIMIT_CPU, options->cpu_seconds, options->cpu_seconds + 1);
+    limits_set(started.pid, options);
 
     *process = started; /* ownership leaves here, only here */
     started = (wgi_process){.out_fd = -1, .err_fd = -1};

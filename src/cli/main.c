@@ -6,13 +6,27 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * A standard stream that was closed is taken by a stand-in that fails when it is used; else the
+ * next file that is opened would get its number, and results or messages would land in it.
+ */
+static void hold_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
 
 int main(int argc, char **argv)
 {
     cli_settings settings = {0};
     int exit_status = CLI_DONE;
 
+    hold_standard_streams();
     cli_signals_init();
     const cli_command *command = cli_options_parse(&settings, argc, argv, &exit_status);
     if (command) {

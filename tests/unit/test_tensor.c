@@ -1,6 +1,7 @@
 /*
  * test_tensor.c - widening of 16-bit floats: the edge values by their bits, and all 65,536 halves
- * against the definition (sign * fraction * 2^exponent) in double arithmetic.
+ * against the definition (sign * fraction * 2^exponent) in double arithmetic, one by one and all in
+ * one call. Quantised types have a test of their own, test_quant.c.
  */
 #include "base/tensor.h"
 
@@ -61,6 +62,28 @@ static void test_every_half(void)
     }
 }
 
+/* A long run takes the compiler's vector path; it gives what single values give. */
+static void test_long_runs(void)
+{
+    static const wgi_dtype dtypes[] = {WGI_DTYPE_F16, WGI_DTYPE_BF16};
+    static uint16_t stored[0x10000];
+    static float out[0x10000];
+
+    for (uint32_t i = 0; i < 0x10000; i++)
+        stored[i] = (uint16_t)i;
+    for (size_t k = 0; k < 2; k++) {
+        wgi_tensor tensor = {.dtype = dtypes[k], .rank = 1, .shape = {0x10000}, .data = stored};
+        wgi_tensor_widen(&tensor, 0, 0x10000, out);
+        for (uint32_t i = 0; i < 0x10000; i++) {
+            float one;
+            wgi_tensor_widen(&tensor, i, 1, &one);
+            EXPECT_EQ(bits_of(out[i]), bits_of(one));
+        }
+        wgi_tensor_widen(&tensor, 0x8001, 1003, out);
+        EXPECT_EQ(bits_of(out[1002]) >> 31, 1);
+    }
+}
+
 static void test_bf16_and_f32(void)
 {
     static const uint16_t brains[] = {0x3F80, 0xC000, 0x0001, 0x7F80, 0x7FC0, 0x8000};
@@ -86,6 +109,7 @@ int main(void)
 {
     test_edges();
     test_every_half();
+    test_long_runs();
     test_bf16_and_f32();
     return wgt_result();
 }
