@@ -32,7 +32,8 @@ int main(int argc, char **argv)
     wg_embed_options options = {.normalize = 1};
     if (wg_model_embed(model, texts, NULL, 2, vectors, bytes, &options, &err) != WG_OK) goto failed;
 
-    for (size_t i = 0; i < dim; i++) likeness += (double)vectors[i] * (double)vectors[dim + i];
+    for (size_t i = 0; i < dim; i++)
+        likeness += (double)vectors[i] * (double)vectors[dim + i];
     fprintf(stdout, "%zu numbers a text, cosine %.4f\n", dim, likeness);
     exit_status = 0;
     goto cleanup;

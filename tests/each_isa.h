@@ -63,8 +63,12 @@ static inline float *wgt_floats(size_t count)
 /* A tensor [rows, columns] (columns 0: [rows]) over values that the caller frees. */
 static inline wgi_tensor wgt_tensor(const float *values, uint64_t rows, uint64_t columns)
 {
-    return (wgi_tensor){.name = "a tensor", .dtype_name = "F32", .dtype = WGI_DTYPE_F32,
-                        .rank = columns ? 2 : 1, .shape = {rows, columns}, .data = values,
+    return (wgi_tensor){.name = "a tensor",
+                        .dtype_name = "F32",
+                        .dtype = WGI_DTYPE_F32,
+                        .rank = columns ? 2 : 1,
+                        .shape = {rows, columns},
+                        .data = values,
                         .bytes = (size_t)(rows * (columns ? columns : 1)) * sizeof(float)};
 }
 

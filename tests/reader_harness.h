@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "corpus/reader.h"
 
-
 typedef struct wgt_reading {
     wg_document *documents;
     size_t count, capacity;

@@ -109,7 +109,7 @@ def random_texts(count, random_source):
     groups = [SCALARS, SCALARS[:0x250], SCALARS[0x300:0x700], SCALARS[0x900:0xE00],
               SCALARS[0x1E00:0x2200], SCALARS[0x3000:0x3400], SCALARS[:0x80],
               [c for c in SCALARS[:0x20000] if tokenizers.normalizers.NFD().normalize_str("\u0345" + c)
-               != "\u0345" + c]]
+               != "\u0345" + c] + ["\u0001", "\u00ad", "a", "\u034f"]]
     for _ in range(count):
         parts = random_source.sample(groups, 2)
         yield "".join(random_source.choice(random_source.choice(parts))

@@ -8,6 +8,7 @@ writes  tokenizer-minilm-sample.jsonl    texts and ids with the real all-MiniLM-
         tokenizer-small.json             a WordPiece tokenizer trained here on made-up words
         tokenizer-small-sample.jsonl     texts and ids with it
         tokenizer-parts-sample.jsonl     one small tokenizer a line, with other parts, and its texts
+        normalizer-sample.jsonl          a normaliser, a text and what becomes of it
 
 Nothing is copied: words are syllables drawn at random (fixed seed) from the letters of a script.
 """
@@ -174,6 +175,26 @@ def parts_samples(source, count):
         yield {"tokenizer": value, "cases": made}
 
 
+# Order and composition of marks: what each list draws from is put together at random.
+MARKS = ["\u0301", "\u0323", "\u0327", "\u0334", "\u0345", "\u0315", "\u05ae", "\u0338", "\u0308", "\u0344", "\u302a", "\u302e",
+         "\u302f", "\U0001d165", "\U0001d16d", "\u05b0", "\u034f", "\u0001", "\u3099", "\u093c"]
+STARTERS = ["a", "e", "A", "=", "é", "ế", "Å", "\u1100", "\u1161", "\u11a8", "가", "각", "ﬁ", "ẛ", "\u0390", "か", "\u0915", "中",
+            "\ufa6c", "\U0001d15e", " ", "x", "İ", "㌀", "㋿", "\U00011935", "\U00011930"]
+
+
+def normalizer_samples(source, count):
+    bert = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True,
+            "lowercase": True}
+    kinds = [bert, *({"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD"))]
+    makers = [normalizers.BertNormalizer(True, True, True, True), normalizers.NFC(), normalizers.NFD(),
+              normalizers.NFKC(), normalizers.NFKD()]
+    for i in range(count):
+        text = "".join(source.choice(STARTERS) + "".join(source.choice(MARKS) for _ in range(source.choice([0, 1, 2, 3, 40])))
+                       for _ in range(source.randrange(1, 5)))
+        which = i % len(kinds)
+        yield {"normalizer": kinds[which], "text": text, "out": makers[which].normalize_str(text)}
+
+
 def main():
     minilm, folder = sys.argv[1:3]
     with open(minilm) as file:
@@ -190,6 +211,7 @@ def main():
     tokenizer = Tokenizer.from_file(small)
     words = [w for w in tokenizer.get_vocab() if not w.startswith("[")]
     write(os.path.join(folder, "tokenizer-small-sample.jsonl"), cases(tokenizer, source, 600, sorted(words)))
+    write(os.path.join(folder, "normalizer-sample.jsonl"), normalizer_samples(random.Random(24), 500))
     write(os.path.join(folder, "tokenizer-parts-sample.jsonl"), parts_samples(random.Random(22), 45))
 
 

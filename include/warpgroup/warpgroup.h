@@ -38,17 +38,17 @@ extern "C" {
 #define WG_VERSION "0.1.0"
 
 /* X(name, value, text): values are frozen once released, new ones are appended. */
-#define WG_STATUS_MAP(X)                                                                           \
-    X(OK, 0, "ok")                                                                                 \
-    X(ERR_NO_MEMORY, -1, "out of memory")                                                          \
-    X(ERR_IO, -2, "input or output failed")                                                        \
-    X(ERR_FORMAT, -3, "malformed file")                                                            \
-    X(ERR_LIMIT, -4, "a configured limit was exceeded")                                            \
-    X(ERR_ARGUMENT, -5, "invalid argument")                                                        \
-    X(ERR_BACKEND, -6, "the backend failed")                                                       \
-    X(ERR_BUSY, -7, "in use")                                                                      \
-    X(ERR_CLOSED, -8, "closed or finished")                                                        \
-    X(ERR_UNSUPPORTED, -9, "known, but not supported")                                             \
+#define WG_STATUS_MAP(X)                                \
+    X(OK, 0, "ok")                                      \
+    X(ERR_NO_MEMORY, -1, "out of memory")               \
+    X(ERR_IO, -2, "input or output failed")             \
+    X(ERR_FORMAT, -3, "malformed file")                 \
+    X(ERR_LIMIT, -4, "a configured limit was exceeded") \
+    X(ERR_ARGUMENT, -5, "invalid argument")             \
+    X(ERR_BACKEND, -6, "the backend failed")            \
+    X(ERR_BUSY, -7, "in use")                           \
+    X(ERR_CLOSED, -8, "closed or finished")             \
+    X(ERR_UNSUPPORTED, -9, "known, but not supported")  \
     X(ERR_INTERRUPTED, -10, "stopped on request")
 
 typedef enum wg_status {
@@ -90,18 +90,18 @@ typedef enum wg_format {
 } wg_format;
 
 /* Why a document could not be done. X(name, code written to failures.jsonl). */
-#define WG_FAILURE_MAP(X)                                                                          \
-    X(NONE, "")                                                                                    \
-    X(NO_TEXT_LAYER, "no_text_layer")                                                              \
-    X(NEEDS_PASSWORD, "needs_password")                                                            \
-    X(DAMAGED, "damaged")                                                                          \
-    X(BAD_ENCODING, "bad_encoding")                                                                \
-    X(BAD_JSON, "bad_json")                                                                        \
-    X(NO_TEXT, "no_text")                                                                          \
-    X(TOO_LONG, "too_long")                                                                        \
-    X(NO_TOKENS, "no_tokens")                                                                      \
-    X(NOT_FINITE, "not_finite")                                                                    \
-    X(IO, "io")                                                                                    \
+#define WG_FAILURE_MAP(X)               \
+    X(NONE, "")                         \
+    X(NO_TEXT_LAYER, "no_text_layer")   \
+    X(NEEDS_PASSWORD, "needs_password") \
+    X(DAMAGED, "damaged")               \
+    X(BAD_ENCODING, "bad_encoding")     \
+    X(BAD_JSON, "bad_json")             \
+    X(NO_TEXT, "no_text")               \
+    X(TOO_LONG, "too_long")             \
+    X(NO_TOKENS, "no_tokens")           \
+    X(NOT_FINITE, "not_finite")         \
+    X(IO, "io")                         \
     X(BAD_TOKEN, "bad_token")
 
 typedef enum wg_failure {
@@ -125,8 +125,8 @@ typedef enum wg_place {
  * are borrowed until the next wg_reader_next() or wg_reader_close().
  */
 typedef struct wg_document {
-    uint64_t ordinal;   /* 0, 1, ...: position in the input, failures count */
-    const char *id;     /* the id as a JSON value: a quoted string, or the literal of the record */
+    uint64_t ordinal; /* 0, 1, ...: position in the input, failures count */
+    const char *id;   /* the id as a JSON value: a quoted string, or the literal of the record */
     size_t id_bytes;
     const char *source; /* path as JSON text without quotes (bytes that are not UTF-8: \udcXX) */
     size_t source_bytes;
@@ -141,12 +141,13 @@ typedef struct wg_document {
 } wg_document;
 
 typedef struct wg_reader_options {
-    const char *const *inputs; /* files, directories, "-" for standard input; borrowed until close */
+    const char *const
+        *inputs; /* files, directories, "-" for standard input; borrowed until close */
     size_t input_count;
-    wg_format format;           /* forced for every input; AUTO: by content and suffix, "-" is JSONL */
-    const char *text_field;     /* default "text"; dotted paths allowed, a literal key wins */
-    const char *id_field;       /* default "id" */
-    const char *ids_field;      /* NULL: records carry text */
+    wg_format format;       /* forced for every input; AUTO: by content and suffix, "-" is JSONL */
+    const char *text_field; /* default "text"; dotted paths allowed, a literal key wins */
+    const char *id_field;   /* default "id" */
+    const char *ids_field;  /* NULL: records carry text */
     const char *pdf_password;   /* NULL: the empty one */
     int lines;                  /* text files: one document a line */
     uint32_t pdf_process_count; /* PDF children at once; 0: as many as there are cores */
@@ -158,7 +159,7 @@ typedef struct wg_reader_options {
 
 /* Counted while reading; failures are documents, warnings are not. */
 typedef struct wg_reader_counts {
-    uint64_t documents;     /* handed out, failures included */
+    uint64_t documents; /* handed out, failures included */
     uint64_t failures;
     uint64_t warnings;      /* each was also logged with file and place */
     uint64_t files;         /* opened as input */
@@ -196,18 +197,18 @@ typedef struct wg_encoding {
     int32_t *token_ids; /* [token_count] */
     int32_t *type_ids;  /* [token_count]; all 0 for a single text */
     size_t token_count;
-    size_t capacity;  /* of both arrays, in tokens */
-    int is_truncated; /* tokens were left out */
+    size_t capacity;      /* of both arrays, in tokens */
+    int is_truncated;     /* tokens were left out */
     size_t content_begin; /* first token that is not a special token of the template */
     size_t content_end;   /* one past the last such token */
     void *scratch;        /* buffers kept between calls */
 } wg_encoding;
 
 typedef struct wg_encode_options {
-    size_t token_count_max;  /* special tokens included; 0: no limit */
+    size_t token_count_max; /* special tokens included; 0: no limit */
     wg_truncate truncate;
-    int no_special_tokens;   /* leave the template's special tokens out */
-    int plain_specials;      /* special tokens written in the text are plain text */
+    int no_special_tokens; /* leave the template's special tokens out */
+    int plain_specials;    /* special tokens written in the text are plain text */
 } wg_encode_options;
 
 /* `path`: a model directory that holds tokenizer.json, or that file. */
@@ -274,7 +275,7 @@ typedef struct wg_model_info {
     uint32_t dim;                 /* floats in one vector, before truncate_dim */
     wg_pooling pooling;
     int normalize;
-    const char *pooling_rule;   /* which rule decided: "1_Pooling/config.json", "architecture", ... */
+    const char *pooling_rule; /* which rule decided: "1_Pooling/config.json", "architecture", ... */
     const char *normalize_rule;
     const char *length_rule;
     double load_seconds;
@@ -320,11 +321,11 @@ typedef struct wg_progress {
 typedef struct wg_job_options {
     wg_reader_options input;
     wg_embed_options embed;
-    const char *output;        /* a directory, "FILE.jsonl", or "-" (the default) */
-    const char *failures;      /* NULL: OUT/failures.jsonl, or the log at error level */
-    uint32_t padded_batch;     /* 0: packed; N: padded batches of N, for comparison only */
-    int padded_sorted;         /* with padded_batch: batches in order of length */
-    int plan_only;             /* read and tokenise, pack, run nothing, write nothing */
+    const char *output;              /* a directory, "FILE.jsonl", or "-" (the default) */
+    const char *failures;            /* NULL: OUT/failures.jsonl, or the log at error level */
+    uint32_t padded_batch;           /* 0: packed; N: padded batches of N, for comparison only */
+    int padded_sorted;               /* with padded_batch: batches in order of length */
+    int plan_only;                   /* read and tokenise, pack, run nothing, write nothing */
     uint32_t tokenizer_thread_count; /* 0: as many as it takes */
 } wg_job_options;
 

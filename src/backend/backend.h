@@ -103,12 +103,12 @@ typedef struct wgi_attend_item {
 typedef struct wgi_backend wgi_backend;
 
 struct wgi_backend {
-    const char *name;   /* "cpu", "reference" */
-    const char *isa;    /* "avx512", ... */
-    size_t block_rows;  /* height of a row block; a multiple of 8 */
+    const char *name;    /* "cpu", "reference" */
+    const char *isa;     /* "avx512", ... */
+    size_t block_rows;   /* height of a row block; a multiple of 8 */
     size_t row_multiple; /* a bin's rows are computed rounded up to this (1: exactly) */
     size_t bin_tokens;   /* smallest bin at which throughput has stopped growing, as measured */
-    size_t attend_rows; /* most query rows of one attention item */
+    size_t attend_rows;  /* most query rows of one attention item */
 
     /* --- weights. The tensors may be unmapped afterwards. bytes: what the packed form takes. */
     wg_status (*linear_pack)(const wgi_backend *self, wgi_linear **out, const wgi_tensor *weight,

@@ -3,12 +3,18 @@
  */
 #include "base/os_clock.h"
 
-#include <time.h>
-
 uint64_t wgi_clock_ns(void)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct timespec wgi_clock_after_ms(uint32_t milliseconds)
+{
+    uint64_t until = wgi_clock_ns() + (uint64_t)milliseconds * 1000000u;
+
+    return (struct timespec){.tv_sec = (time_t)(until / 1000000000u),
+                             .tv_nsec = (long)(until % 1000000000u)};
 }

@@ -202,6 +202,35 @@ wg_status wgi_file_close(wgi_file *file, const char *name, wg_error *err)
     return is_failed ? fail_errno(err, name) : WG_OK;
 }
 
+/* Makes every directory on the way to a file; what is there already is fine. */
+static void make_parents(const char *path)
+{
+    char directory[PATH_MAX];
+
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t count = (size_t)(slash - path);
+        if (count >= sizeof(directory)) return;
+        memcpy(directory, path, count);
+        directory[count] = 0;
+        (void)mkdir(directory, 0777); /* a failure shows when the file is opened */
+    }
+}
+
+wg_status wgi_file_append_line(const char *path, const char *line, size_t count, wg_error *err)
+{
+    if (*path) make_parents(path);
+    int fd = may_call() ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (fd < 0) return fail_errno(err, path);
+    ssize_t written = may_call() ? write(fd, line, count) : -1;
+    wg_status status = WG_OK;
+    if (written < 0)
+        status = fail_errno(err, path);
+    else if ((size_t)written != count)
+        status = wgi_fail(err, WG_ERR_IO, "%s: a line was cut", path);
+    if (close(fd) != 0 && status == WG_OK) status = fail_errno(err, path);
+    return status;
+}
+
 wg_status wgi_directory_create(const char *path, wg_error *err)
 {
     if (may_call() && mkdir(path, 0777) == 0) return WG_OK;

@@ -46,6 +46,10 @@ wg_status wgi_file_sync(const wgi_file *file, const char *name, wg_error *err);
 /* An error of close is an error. The file is closed in any case; a closed one may be closed. */
 wg_status wgi_file_close(wgi_file *file, const char *name, wg_error *err);
 
+/* Appends to a file that may exist, in one write: two appenders leave two whole lines. Directories
+ * on the way are made. */
+wg_status wgi_file_append_line(const char *path, const char *line, size_t count, wg_error *err);
+
 /* The path must not exist. */
 wg_status wgi_directory_create(const char *path, wg_error *err);
 /* What was made in a directory is on disk. */

@@ -11,7 +11,6 @@
 #include "base/os_memory.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,13 +191,4 @@ uint64_t wgi_memory_peak_rss(void)
 uint64_t wgi_memory_rss(void)
 {
     return own_status("VmRSS:");
-}
-
-uint32_t wgi_core_count(void)
-{
-    cpu_set_t set; /* up to 1,024 cores; more is answered by the number online */
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0) return (uint32_t)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint32_t)online : 1;
 }

@@ -18,7 +18,4 @@ uint64_t wgi_memory_rss(void);
  */
 uint64_t wgi_memory_available(const char *root);
 
-/* Cores of the affinity mask (at least 1). */
-uint32_t wgi_core_count(void);
-
 #endif

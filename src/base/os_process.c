@@ -2,10 +2,12 @@
  * os_process.c - children; see os_process.h.
  *
  * posix_spawn starts the child without copying the page tables of a process that may hold
- * gigabytes of weights, and prlimit sets its limits in the moment after: it has then only begun
- * to load its libraries. Refused: fork and setrlimit (slow here, and unsafe beside threads); a
- * shell with ulimit (quoting). The child leads its own process group, so that Ctrl-C on a terminal
- * lets a job finish what it began, and killing takes along whatever the child started.
+ * gigabytes of weights. It knows no limits, so it starts a shell that lowers its own and then
+ * becomes the program; program and arguments go to it as "$@", so nothing is ever quoted. Refused:
+ * prlimit(2) from here after the start (on a busy machine the program had run for a while by then);
+ * vfork and setrlimit (what may be called between vfork and exec is a trap for every later change);
+ * fork (page tables). The child leads its own process group, so that Ctrl-C on a terminal lets a
+ * job finish what it began, and killing takes along whatever the child started.
  *
  * Threads: any, one a process. Children are waited for by their own pid, never by "any child".
  */
@@ -13,17 +15,37 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os_read.h"
 
-#define WAIT_COUNT_MAX 1000
+#define WAIT_COUNT_MAX     1000
+#define ARGUMENT_COUNT_MAX 32
+#define PATH_BYTES_MAX     4096
+
+/* $1: KiB of address space, $2 and $3: seconds of processor time, soft and hard; 0: no limit. A
+ * limit that cannot be set is lower already. */
+static const char limits_script[] = "ulimit -c 0 2>/dev/null\n"
+                                    "test $1 = 0 || ulimit -v $1 2>/dev/null\n"
+                                    "test $2 = 0 || ulimit -H -t $3 2>/dev/null\n"
+                                    "test $2 = 0 || ulimit -S -t $2 2>/dev/null\n"
+                                    "shift 3\n"
+                                    "exec \"$@\"\n";
+
+/* What the shell is called with, and the memory for it. */
+typedef struct shell_call {
+    char *argv[ARGUMENT_COUNT_MAX + 8];
+    char program[PATH_BYTES_MAX];
+    char numbers[3][24];
+} shell_call;
 
 static void close_end(int *fd)
 {
@@ -43,19 +65,54 @@ static wg_status pipe_open(int *read_end, int *write_end, wg_error *err)
     return WG_OK;
 }
 
-/* A call fails when the child is gone already, or when a lower hard limit holds: both are fine. */
-static void limits_set(pid_t pid, const wgi_process_options *options)
+/* The program's path, by PATH unless it has a '/' (execvp(3)'s rule). */
+static bool program_find(const char *name, char out[PATH_BYTES_MAX])
 {
-    struct rlimit none = {0, 0};
-    struct rlimit memory = {options->memory_bytes, options->memory_bytes};
-    struct rlimit processor = {options->cpu_seconds, options->cpu_seconds + 1};
+    const char *at = strchr(name, '/') ? "" : getenv("PATH");
+    int written = snprintf(out, PATH_BYTES_MAX, "%s", name);
 
-    (void)prlimit(pid, RLIMIT_CORE, &none, NULL);
-    if (options->memory_bytes) (void)prlimit(pid, RLIMIT_AS, &memory, NULL);
-    if (options->cpu_seconds) (void)prlimit(pid, RLIMIT_CPU, &processor, NULL);
+    if (!at) at = "/usr/local/bin:/usr/bin:/bin";
+    if (!*at) return written < PATH_BYTES_MAX && access(out, X_OK) == 0;
+    for (;;) {
+        int folder_bytes = (int)strcspn(at, ":");
+        written =
+            snprintf(out, PATH_BYTES_MAX, "%.*s/%s", folder_bytes, folder_bytes ? at : ".", name);
+        if (written < PATH_BYTES_MAX && access(out, X_OK) == 0) return true;
+        if (!at[folder_bytes]) return false;
+        at += folder_bytes + 1;
+    }
 }
 
-/* Our descriptors close by themselves; those of a careless host are closed where the C library can. */
+static wg_status command_make(shell_call *call, const wgi_process_options *options, wg_error *err)
+{
+    const char *head[] = {"sh", "-c", limits_script, "sh"};
+    uint64_t numbers[3] = {options->memory_bytes / 1024, options->cpu_seconds,
+                           options->cpu_seconds + 1};
+    size_t count = 0;
+
+    if (!options->argv[0] || !program_find(options->argv[0], call->program))
+        return wgi_fail(err, WG_ERR_UNSUPPORTED, "the program %s was not found in PATH",
+                        options->argv[0] ? options->argv[0] : "(no name)");
+    /* posix_spawn takes pointers that are not const, and does not write through them. */
+    for (; count < 4; count++)
+        memcpy(&call->argv[count], &head[count], sizeof(char *));
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(call->numbers[i], sizeof(call->numbers[i]), "%" PRIu64, numbers[i]);
+        call->argv[count++] = call->numbers[i];
+    }
+    call->argv[count++] = call->program;
+    for (size_t i = 1; options->argv[i]; i++) {
+        if (i == ARGUMENT_COUNT_MAX)
+            return wgi_fail(err, WG_ERR_ARGUMENT, "more than %d arguments for %s",
+                            ARGUMENT_COUNT_MAX, options->argv[0]);
+        memcpy(&call->argv[count++], &options->argv[i], sizeof(char *));
+    }
+    call->argv[count] = NULL;
+    return WG_OK;
+}
+
+/* Our descriptors close by themselves; those of a careless host are closed where the C library can.
+ */
 static int close_the_rest(posix_spawn_file_actions_t *actions)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
@@ -67,20 +124,12 @@ static int close_the_rest(posix_spawn_file_actions_t *actions)
 }
 
 /* Signals as a fresh program expects them, own process group, standard streams wired. */
-static int spawn(pid_t *pid, const wgi_process_options *options, int out_fd, int err_fd)
+static int spawn(pid_t *pid, shell_call *call, int in_fd, int out_fd, int err_fd)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    char *argv[32];
-    size_t count = 0;
 
-    while (options->argv[count] && count < sizeof(argv) / sizeof(argv[0]) - 1) {
-        memcpy(&argv[count], &options->argv[count],
-               sizeof(argv[0])); /* posix_spawn wants no const */
-        count++;
-    }
-    argv[count] = NULL;
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
 
@@ -91,8 +140,8 @@ static int spawn(pid_t *pid, const wgi_process_options *options, int out_fd, int
         (void)posix_spawn_file_actions_destroy(&actions);
         return failed;
     }
-    if (options->stdin_fd >= 0)
-        failed = posix_spawn_file_actions_adddup2(&actions, options->stdin_fd, STDIN_FILENO);
+    if (in_fd >= 0)
+        failed = posix_spawn_file_actions_adddup2(&actions, in_fd, STDIN_FILENO);
     else
         failed = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
@@ -104,7 +153,7 @@ static int spawn(pid_t *pid, const wgi_process_options *options, int out_fd, int
     if (!failed)
         failed = posix_spawnattr_setflags(
             &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    if (!failed) failed = posix_spawnp(pid, argv[0], &actions, &attributes, argv, environ);
+    if (!failed) failed = posix_spawn(pid, "/bin/sh", &actions, &attributes, call->argv, environ);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     return failed;
@@ -114,23 +163,21 @@ wg_status wgi_process_start(wgi_process *process, const wgi_process_options *opt
 {
     wg_status status = WG_OK;
     wgi_process started = {.out_fd = -1, .err_fd = -1};
+    shell_call call = {.argv = {NULL}};
     int out_end = -1, err_end = -1;
 
     *process = started;
+    WGI_TRY(command_make(&call, options, err));
     WGI_TRY(pipe_open(&started.out_fd, &out_end, err));
     WGI_TRY(pipe_open(&started.err_fd, &err_end, err));
 
-    int failed = spawn(&started.pid, options, out_end, err_end);
+    int failed = spawn(&started.pid, &call, options->stdin_fd, out_end, err_end);
     if (failed) {
         started.pid = 0;
-        status = wgi_fail(err,
-                          failed == ENOENT   ? WG_ERR_UNSUPPORTED
-                          : failed == ENOMEM ? WG_ERR_NO_MEMORY
-                                             : WG_ERR_IO,
+        status = wgi_fail(err, failed == ENOMEM ? WG_ERR_NO_MEMORY : WG_ERR_IO,
                           "%s cannot be started: %s", options->argv[0], strerror(failed));
         goto cleanup;
     }
-    limits_set(started.pid, options);
 
     *process = started; /* ownership leaves here, only here */
     started = (wgi_process){.out_fd = -1, .err_fd = -1};

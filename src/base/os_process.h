@@ -1,5 +1,5 @@
 /*
- * os_process.h - a child process with limits, whose output is read without blocking.
+ * os_process.h - a child process with limits, whose output is read without blocking. Needs /bin/sh.
  */
 #ifndef WGI_OS_PROCESS_H
 #define WGI_OS_PROCESS_H

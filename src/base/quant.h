@@ -21,7 +21,7 @@ void wgi_quant_widen(wgi_dtype dtype, const void *blocks, size_t block_count, fl
 /*
  * IEEE 754-2008 binary16 to binary32, on the bits: exact, without F16C, and the same whatever the
  * processor's flush-to-zero modes are, because a subnormal is rebuilt as an integer times 2^-24, a
- * normal binary32. Both ways are computed and one is chosen, so that a loop over it has no branch.
+ * normal binary32. Both ways are computed and a mask chooses, so that a loop over it has no branch.
  */
 static inline float wgi_f16_widen(uint16_t half)
 {
@@ -33,8 +33,9 @@ static inline float wgi_f16_widen(uint16_t half)
 
     memcpy(&small_bits, &small, sizeof(small_bits));
     bits = (magnitude << 13) + (112u << 23);
-    bits += magnitude >= 0x7C00 ? 112u << 23 : 0; /* infinities and NaN */
-    bits = magnitude < 0x0400 ? small_bits : bits;
+    bits += (0u - (magnitude >= 0x7C00)) & 112u << 23; /* infinities and NaN */
+    uint32_t is_small = 0u - (magnitude < 0x0400);
+    bits = (small_bits & is_small) | (bits & ~is_small);
     bits |= sign;
     memcpy(&value, &bits, sizeof(value));
     return value;

@@ -20,6 +20,8 @@ static void show_documents(const cli_settings *settings, cli_json report)
     char done[CLI_NUMBER_BYTES], number[CLI_NUMBER_BYTES];
     uint64_t documents = count_of(report, "documents"), failed = count_of(report, "failed");
     uint64_t truncated = count_of(report, "truncated"), warnings = count_of(report, "warnings");
+    cli_json status = cli_json_plain(cli_json_member(report, "status"));
+    bool is_complete = status.begin && strncmp(status.begin, "complete", 8) == 0;
     char extra[3][CLI_NUMBER_BYTES + 32] = {"", "", ""};
 
     if (failed > 0)
@@ -32,7 +34,7 @@ static void show_documents(const cli_settings *settings, cli_json report)
                        cli_count_text(number, warnings));
     cli_say("documents  %s%s%s%s%s",
             cli_count_text(done, documents >= failed ? documents - failed : documents), extra[0],
-            extra[1], extra[2], documents == 0 ? " (the input held none)" : "");
+            extra[1], extra[2], documents == 0 && is_complete ? " (the input held none)" : "");
     if (failed > 0 && settings->job.failures)
         cli_say("failures   listed in %s", settings->job.failures);
     else if (failed > 0 && settings->job.output && strcmp(settings->job.output, "-") != 0 &&

@@ -72,7 +72,7 @@ static const char *archive_reason(const char *first, size_t count)
 static const char *skip_blanks(const char *at, const char *end)
 {
     if (begins_with(at, (size_t)(end - at), "\xEF\xBB\xBF", 3)) at += 3;
-    while (at < end && memchr(" \t\r\n\f", *at, 5))
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n' || *at == '\f'))
         at++;
     return at;
 }

@@ -7,13 +7,13 @@
  * Threads: the reader's own.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "corpus/file.h"
 
 static size_t skip_blanks(const char *data, size_t count, size_t at)
 {
-    while (at < count && memchr(" \t\r\n", data[at], 4))
+    while (at < count &&
+           (data[at] == ' ' || data[at] == '\t' || data[at] == '\r' || data[at] == '\n'))
         at++;
     return at;
 }
@@ -52,8 +52,7 @@ static wg_status record_document(wgi_file *file, const wgi_line *line, wg_docume
     }
     if (record->repaired > 0)
         wgi_reading_warn(file->reading, &file->source_name, WG_PLACE_LINE, number,
-                         "ill-formed Unicode became U+FFFD (%" PRIu64 " times)",
-                         record->repaired);
+                         "ill-formed Unicode became U+FFFD (%" PRIu64 " times)", record->repaired);
     document->place_kind = WG_PLACE_LINE;
     document->place = number;
     if (options->ids_field) {
@@ -72,10 +71,10 @@ cleanup:
 static void warn_decode(wgi_file *file)
 {
     if (file->decode.replaced > 0)
-        wgi_reading_warn(file->reading, &file->source_name, WG_PLACE_OFFSET,
-                         file->decode.first_replaced,
-                         "UTF-16 units without a partner became U+FFFD (%" PRIu64 " times), here first",
-                         file->decode.replaced);
+        wgi_reading_warn(
+            file->reading, &file->source_name, WG_PLACE_OFFSET, file->decode.first_replaced,
+            "UTF-16 units without a partner became U+FFFD (%" PRIu64 " times), here first",
+            file->decode.replaced);
 }
 
 wg_status wgi_jsonl_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err)

@@ -23,7 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/os_clock.h"
-#include "base/os_memory.h"
+#include "base/os_processor.h"
 #include "base/os_read.h"
 #include "corpus/file.h"
 

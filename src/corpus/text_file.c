@@ -67,10 +67,10 @@ cleanup:
 static void warn_decode(wgi_file *file)
 {
     if (file->decode.replaced > 0)
-        wgi_reading_warn(file->reading, &file->source_name, WG_PLACE_OFFSET,
-                         file->decode.first_replaced,
-                         "UTF-16 units without a partner became U+FFFD (%" PRIu64 " times), here first",
-                         file->decode.replaced);
+        wgi_reading_warn(
+            file->reading, &file->source_name, WG_PLACE_OFFSET, file->decode.first_replaced,
+            "UTF-16 units without a partner became U+FFFD (%" PRIu64 " times), here first",
+            file->decode.replaced);
 }
 
 static wg_status whole_file(wgi_file *file, wg_document *document, bool *has_document,

@@ -1,10 +1,11 @@
 /*
  * bin.c - memory and boundary check of a bin.
  *
- * A bin is allocated once, for its capacity, as one block that is carved into its arrays, so a
- * ring of bins is a handful of allocations and no failure is possible after opening. The check
- * walks every array of a bin once; beside a forward pass that costs nothing, and a bad bin from a
- * caller becomes a sentence instead of a read out of bounds.
+ * A bin is allocated once, for its capacity, as one block that is carved into
+ * its arrays, so a ring of bins is a handful of allocations and no failure is
+ * possible after opening. The check walks every array of a bin once; beside a
+ * forward pass that costs nothing, and a bad bin from a caller becomes a
+ * sentence instead of a read out of bounds.
  *
  * Threads: a bin belongs to one thread at a time.
  */
@@ -25,7 +26,8 @@ static bool carve(size_t *bytes, size_t count, size_t item_bytes, size_t *offset
            wgi_add(*bytes, size & ~(size_t)(BIN_ALIGN - 1), bytes);
 }
 
-/* Offsets of the arrays, in the order of wgi_bin; false when the sizes do not fit. */
+/* Offsets of the arrays, in the order of wgi_bin; false when the sizes do not
+ * fit. */
 static bool bin_layout(size_t tokens, size_t sequences, size_t offsets[6], size_t *bytes)
 {
     size_t ends;
@@ -46,19 +48,13 @@ size_t wgi_bin_bytes(size_t tokens, size_t sequences)
     return bin_layout(tokens, sequences, offsets, &bytes) ? bytes : SIZE_MAX;
 }
 
-wg_status wgi_bin_init(wgi_bin *bin, size_t tokens, size_t sequences, wg_error *err)
+void wgi_bin_carve(wgi_bin *bin, void *memory, size_t tokens, size_t sequences)
 {
-    size_t offsets[6], bytes;
-    char *base;
+    size_t offsets[6] = {0}, bytes;
+    char *base = memory;
 
     memset(bin, 0, sizeof(*bin));
-    if (!bin_layout(tokens, sequences, offsets, &bytes))
-        return wgi_fail(err, WG_ERR_NO_MEMORY, "a bin of %zu tokens does not fit the address space",
-                        tokens);
-    base = wgi_malloc_aligned(BIN_ALIGN, bytes);
-    if (!base)
-        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a bin of %zu tokens (%zu bytes)",
-                        tokens, bytes);
+    (void)bin_layout(tokens, sequences, offsets, &bytes); /* the caller knows that it fits */
     bin->token_ids = (int32_t *)(void *)(base + offsets[0]);
     bin->type_ids = (int32_t *)(void *)(base + offsets[1]);
     bin->position_ids = (int32_t *)(void *)(base + offsets[2]);
@@ -68,6 +64,22 @@ wg_status wgi_bin_init(wgi_bin *bin, size_t tokens, size_t sequences, wg_error *
     bin->token_capacity = tokens;
     bin->sequence_capacity = sequences;
     wgi_bin_clear(bin);
+}
+
+wg_status wgi_bin_init(wgi_bin *bin, size_t tokens, size_t sequences, wg_error *err)
+{
+    size_t offsets[6], bytes;
+    void *memory;
+
+    memset(bin, 0, sizeof(*bin));
+    if (!bin_layout(tokens, sequences, offsets, &bytes))
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "a bin of %zu tokens does not fit the address space",
+                        tokens);
+    memory = wgi_malloc_aligned(BIN_ALIGN, bytes);
+    if (!memory)
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a bin of %zu tokens (%zu bytes)",
+                        tokens, bytes);
+    wgi_bin_carve(bin, memory, tokens, sequences);
     return WG_OK;
 }
 

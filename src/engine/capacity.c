@@ -105,7 +105,8 @@ static wg_status find_knee(search *s)
     const wg_capacity_options *options = s->options;
     uint32_t runs = options->knee_runs ? options->knee_runs : 3;
     double share = options->knee_share > 0 ? options->knee_share : 0.03;
-    uint64_t least = options->start_tokens ? options->start_tokens : 256;
+    uint64_t start = options->start_tokens ? options->start_tokens : 256;
+    uint64_t least = options->knee_from_tokens ? options->knee_from_tokens : start;
     uint64_t sizes[64];
     double rates[64];
     int count = 0;

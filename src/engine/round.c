@@ -3,23 +3,34 @@
  *
  *     backlog ─▶ look-ahead  [ a b c d e f g h ]     first-fit decreasing
  *                plan        bin 0: b f   bin 1: a c h   bin 2: d e   bin 3: g
- *                handed out  bin 0, bin 1, bin 2; then a new plan over g and what came since
+ *                handed out  bin 0, bin 1, bin 2; then a new plan over g and
+ * what came since
  *
- * A plan lives for several bins, so packing costs little more than once a sequence. It is given
- * up when most of it has left and new sequences wait, since the last bins of a plan are the
- * emptiest and fill up in the next one. A sequence that was oldest in two plans running goes out
- * with the first bin of the second: none waits for ever.
+ * A plan lives for several bins, so packing costs little more than once a
+ * sequence. It is given up when most of it has left and new sequences wait,
+ * since the last bins of a plan are the emptiest and fill up in the next one. A
+ * sequence that was oldest in two plans running goes out with the first bin of
+ * the second: none waits for ever.
  *
- * Refused: a plan for each bin over the whole look-ahead (its cost grows with the look-ahead), and
- * taking bins strictly in arrival order (next-fit leaves a fifth of each bin empty).
+ * Refused: a plan for each bin over the whole look-ahead (its cost grows with
+ * the look-ahead), and taking bins strictly in arrival order (next-fit leaves a
+ * fifth of each bin empty).
  *
- * Threads: packer only.
+ * Where classes or deadlines choose, sequences are taken in order of age
+ * instead, and the plan is made anew. Threads: packer only.
  */
 #include "engine/round.h"
 
 #include "base/alloc.h"
 
 #include <string.h>
+
+static void drop_plan(wgi_round *round)
+{
+    round->bin_count = 0;
+    round->bin_next = 0;
+    round->bin_early = SIZE_MAX;
+}
 
 wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t tokens_max,
                          size_t capacity, wg_error *err)
@@ -30,7 +41,7 @@ wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t
     round->limits = *limits;
     round->tokens_max = tokens_max;
     round->capacity = capacity;
-    round->bin_early = SIZE_MAX;
+    drop_plan(round);
     round->records = wgi_calloc(capacity, sizeof(round->records[0]));
     round->lengths = wgi_calloc(capacity, sizeof(round->lengths[0]));
     round->items = wgi_calloc(capacity, sizeof(round->items[0]));
@@ -39,7 +50,7 @@ wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t
         status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory to look %zu sequences ahead", capacity);
         goto cleanup;
     }
-    WGI_TRY(wgi_packing_reserve(&round->packing, capacity, err));
+    WGI_TRY(wgi_packing_reserve(&round->packing, capacity, limits->squares > 0, err));
 
 cleanup:
     if (status != WG_OK) wgi_round_fini(round);
@@ -58,47 +69,73 @@ void wgi_round_fini(wgi_round *round)
 
 size_t wgi_round_bytes(size_t capacity)
 {
-    /* Six arrays of 4 bytes an entry and up to three of the next power of two, and the records. */
+    /* Six arrays of 4 bytes an entry and up to three of the next power of two,
+     * and the records. */
     return capacity * (sizeof(wgi_record *) + 6 * 4 + 2 * 3 * 4);
 }
 
-void wgi_round_drain(wgi_round *round, wgi_queue *queue)
+void wgi_round_limit(wgi_round *round, size_t tokens)
 {
-    round->drained_count += wgi_queue_drain(queue, &round->backlog_first, &round->backlog_last);
+    if (tokens == round->limits.tokens) return;
+    round->limits.tokens = tokens;
+    drop_plan(round);
 }
 
 uint64_t wgi_round_oldest(const wgi_round *round)
 {
     if (round->oldest < round->count) return round->records[round->oldest]->serial;
-    return round->backlog_first ? round->serial_next : UINT64_MAX;
+    return round->backlog.first ? round->serial_next : WGI_NEVER;
 }
 
-/* Closes the gaps and takes in from the backlog; the order of arrival stays. */
-static void refill(wgi_round *round)
+uint64_t wgi_round_arrival(const wgi_round *round)
+{
+    if (round->oldest < round->count) return round->records[round->oldest]->arrival_ns;
+    return round->backlog.first ? round->backlog.first->arrival_ns : WGI_NEVER;
+}
+
+uint64_t wgi_round_deadline(const wgi_round *round, uint64_t from)
+{
+    uint64_t least = WGI_NEVER;
+
+    if (round->deadline_count > 0) {
+        for (size_t i = round->oldest; i < round->count; i++) {
+            const wgi_record *record = round->records[i];
+            if (record && record->deadline_ns >= from && record->deadline_ns < least)
+                least = record->deadline_ns;
+        }
+    }
+    return least;
+}
+
+void wgi_round_refill(wgi_round *round)
 {
     size_t kept = 0;
 
-    for (size_t i = round->oldest; i < round->count; i++) {
-        if (!round->records[i]) continue;
-        round->records[kept] = round->records[i];
-        round->lengths[kept++] = round->lengths[i];
+    if (round->record_count < round->count) {
+        for (size_t i = round->oldest; i < round->count; i++) {
+            if (!round->records[i]) continue;
+            round->records[kept] = round->records[i];
+            round->lengths[kept++] = round->lengths[i];
+        }
+        round->count = kept;
+        round->oldest = 0;
     }
-    while (round->backlog_first && kept < round->capacity &&
-           (kept == 0 || round->token_count < round->tokens_max)) {
-        wgi_record *record = round->backlog_first;
+    while (round->count < round->capacity &&
+           (round->count == 0 || round->token_count < round->tokens_max)) {
+        wgi_record *record = wgi_record_list_pop(&round->backlog);
 
-        round->backlog_first = record->next;
-        if (!round->backlog_first) round->backlog_last = NULL;
+        if (!record) break;
         record->serial = round->serial_next++;
-        round->records[kept] = record;
-        round->lengths[kept++] = record->count;
+        round->records[round->count] = record;
+        round->lengths[round->count++] = record->count;
+        round->record_count++;
         round->token_count += record->count;
+        round->deadline_count += record->deadline_ns != WGI_NEVER;
     }
-    round->count = kept;
-    round->oldest = 0;
 }
 
-/* Lists the entries of each bin; the packer's answer is a bin for each entry. */
+/* Lists the entries of each bin; the packer's answer is a bin for each entry.
+ */
 static void group_by_bin(wgi_round *round)
 {
     const uint32_t *bin_of = round->packing.bin_of;
@@ -120,25 +157,37 @@ static void group_by_bin(wgi_round *round)
     begin[0] = 0;
 }
 
+/* A sequence above the limit of the day fills a bin of its own. */
+static void pack(wgi_round *round)
+{
+    uint32_t limit = (uint32_t)round->limits.tokens;
+
+    for (size_t i = 0; i < round->count; i++) {
+        uint32_t count = round->records[i]->count;
+        round->lengths[i] = count < limit ? count : limit;
+    }
+    /* Lengths were checked at the door and memory is reserved: this cannot fail.
+     */
+    if (wgi_pack_first_fit(&round->packing, round->lengths, round->count, &round->limits, NULL) !=
+        WG_OK)
+        round->packing.bin_count = 0;
+}
+
 static bool plan(wgi_round *round)
 {
     uint64_t oldest;
     bool was_oldest;
 
-    refill(round);
-    round->bin_count = 0;
-    round->bin_next = 0;
-    round->bin_early = SIZE_MAX;
+    wgi_round_refill(round);
+    drop_plan(round);
     if (round->count == 0) return false;
     oldest = round->records[0]->serial;
     was_oldest = round->plan_tokens > 0 && oldest == round->oldest_in_plan;
     round->oldest_in_plan = oldest;
     round->plan_tokens = round->token_count;
-    /* Lengths were checked at the door and memory is reserved: this cannot fail. */
-    if (wgi_pack_first_fit(&round->packing, round->lengths, round->count, &round->limits, NULL) !=
-        WG_OK)
-        return false;
+    pack(round);
     round->bin_count = round->packing.bin_count;
+    if (round->bin_count == 0) return false;
     group_by_bin(round);
     if (was_oldest) round->bin_early = round->packing.bin_of[0];
     return true;
@@ -158,7 +207,7 @@ static bool is_full(const wgi_round *round, size_t b)
 static bool wants_plan(const wgi_round *round)
 {
     if (round->bin_next == round->bin_count) return true;
-    if (!round->backlog_first) return false;
+    if (!round->backlog.first) return false;
     return round->token_count < round->plan_tokens / 4 || !is_full(round, round->bin_next);
 }
 
@@ -175,30 +224,73 @@ static size_t next_bin(wgi_round *round)
     return round->bin_next++;
 }
 
-static void move_out(wgi_round *round, wgi_queue *queue, size_t b, wgi_bin *bin,
-                     uint32_t position_offset)
+static void move_out(wgi_round *round, size_t entry, wgi_fill *fill)
 {
-    for (size_t i = round->bin_begin[b]; i < round->bin_begin[b + 1]; i++) {
-        wgi_record *record = round->records[round->items[i]];
+    wgi_record *record = round->records[entry];
 
-        if (!record) continue;
-        wgi_bin_append(bin, record->id, wgi_record_tokens(record), wgi_record_types(record),
-                       record->count, position_offset);
-        round->token_count -= record->count;
-        round->records[round->items[i]] = NULL;
-        wgi_queue_release(queue, record);
-    }
+    round->records[entry] = NULL;
+    round->record_count--;
+    round->token_count -= record->count;
+    round->deadline_count -= record->deadline_ns != WGI_NEVER;
+    wgi_fill_append(fill, record);
+}
+
+static void skip_gone(wgi_round *round)
+{
     while (round->oldest < round->count && !round->records[round->oldest])
         round->oldest++;
 }
 
-bool wgi_round_cut(wgi_round *round, wgi_queue *queue, wgi_bin *bin, uint32_t position_offset)
+bool wgi_round_cut(wgi_round *round, wgi_fill *fill)
 {
-    wgi_bin_clear(bin);
-    wgi_round_drain(round, queue);
-    while (bin->sequence_count == 0) {
+    while (fill->bin->sequence_count == 0) {
+        size_t b;
+
         if (wants_plan(round) && !plan(round)) return false;
-        move_out(round, queue, next_bin(round), bin, position_offset);
+        b = next_bin(round);
+        for (size_t i = round->bin_begin[b]; i < round->bin_begin[b + 1]; i++) {
+            if (round->records[round->items[i]]) move_out(round, round->items[i], fill);
+        }
+        skip_gone(round);
     }
     return true;
+}
+
+uint64_t wgi_round_take(wgi_round *round, wgi_fill *fill, uint64_t budget)
+{
+    uint64_t taken = 0;
+
+    if (budget == 0) return 0;
+    wgi_round_refill(round);
+    drop_plan(round);
+    for (size_t i = round->oldest; i < round->count && taken < budget; i++) {
+        const wgi_record *record = round->records[i];
+
+        if (fill->bin->token_count >= fill->tokens_max) break;
+        if (!record || !wgi_fill_fits(fill, record->count)) continue;
+        taken += record->count;
+        move_out(round, i, fill);
+    }
+    skip_gone(round);
+    return taken;
+}
+
+uint64_t wgi_round_take_due(wgi_round *round, wgi_fill *fill, uint64_t from, uint64_t until)
+{
+    uint64_t taken = 0;
+
+    wgi_round_refill(round);
+    if (round->deadline_count == 0) return 0;
+    drop_plan(round);
+    for (size_t i = round->oldest; i < round->count; i++) {
+        const wgi_record *record = round->records[i];
+
+        if (!record || record->deadline_ns < from || record->deadline_ns > until ||
+            !wgi_fill_fits(fill, record->count))
+            continue;
+        taken += record->count;
+        move_out(round, i, fill);
+    }
+    skip_gone(round);
+    return taken;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/os_clock.h"
 #include "job/handles.h"
+#include "tokenizer/tokenizer.h"
 
 /* 2 D (Q, K, V, O) + 2 D F a layer would do for BERT; counting the file's tensors is always right.
  */
@@ -103,11 +104,11 @@ wg_status wg_model_open(wg_model **out, const wg_model_options *options, wg_erro
     WGI_TRY(wgi_modules_load(&model->modules, model->path, &model->description, err));
     WGI_TRY(wg_tokenizer_open(&model->tokenizer, model->path, err));
     WGI_TRY(check_case(model, err));
-    if (wg_tokenizer_vocabulary_count(model->tokenizer) > model->description.vocabulary_count) {
+    if ((uint64_t)wgi_tokenizer_id_end(model->tokenizer) > model->description.vocabulary_count) {
         /* The texts that meet such an id fail one by one; the rest are right. */
         wgi_log(WG_LOG_WARNING,
                 "%s: tokenizer.json knows ids up to %zu, the embedding has %llu rows", model->path,
-                wg_tokenizer_vocabulary_count(model->tokenizer) - 1,
+                (size_t)wgi_tokenizer_id_end(model->tokenizer) - 1,
                 (unsigned long long)model->description.vocabulary_count);
     }
     WGI_TRY(wgi_weights_open(&model->weights, model->path, err));

@@ -10,15 +10,12 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/os_memory.h"
+#include "base/os_processor.h"
+#include "job/footprint.h"
 #include "job/road_parts.h"
 
 #define WINDOW_DOCUMENTS   16384
-#define WINDOW_BYTES       ((size_t)48 << 20)
 #define WINDOW_BYTES_LEAST ((size_t)4 << 20)
-/* Reader and tokenizer buffers, stacks, allocator slack: what no formula counts. Measured in
- * docs/decisions.md. */
-#define PROCESS_RESERVE ((size_t)24 << 20)
 
 /* -------------------------------------------------------------------------------- limits */
 
@@ -77,28 +74,15 @@ static wg_status settle_prompt(wgi_road *road, wg_error *err)
 
 /* -------------------------------------------------------------------------------- memory */
 
-/* Bytes that a run with these bins takes besides what the process holds already. */
-static size_t run_bytes(const wgi_road *road, const wgi_engine_options *engine, size_t window_bytes)
+static wgi_footprint footprint_of(const wgi_road *road, size_t bin_tokens, size_t window_bytes)
 {
-    wgi_plan plan = wgi_encoder_plan(road->options.model->encoder, engine->bin_tokens,
-                                     road->tally.token_count_max);
-    size_t lane, lanes, total;
-
-    if (!wgi_add(plan.bin_bytes, plan.lane_bytes, &lane) ||
-        !wgi_add(lane, wgi_embed_head_scratch_bytes(&road->head), &lane) ||
-        !wgi_mul(lane, road->lane_count, &lanes) ||
-        !wgi_add(lanes, wgi_engine_bytes(engine), &total) ||
-        !wgi_add(total, window_bytes, &total) || !wgi_add(total, PROCESS_RESERVE, &total))
-        return SIZE_MAX;
-    return total;
-}
-
-static wgi_engine_options engine_options(const wgi_road *road, size_t bin_tokens)
-{
-    return (wgi_engine_options){
+    return (wgi_footprint){
+        .model = road->options.model,
+        .head = &road->head,
+        .lane_count = road->lane_count,
         .bin_tokens = bin_tokens,
-        .worker_count = road->lane_count,
-        .position_offset = road->options.model->description.position_offset,
+        .longest = road->tally.token_count_max,
+        .window_bytes = window_bytes,
     };
 }
 
@@ -109,15 +93,11 @@ static wgi_engine_options engine_options(const wgi_road *road, size_t bin_tokens
 static wg_status settle_memory(wgi_road *road, size_t *window_bytes, wg_error *err)
 {
     wgi_tally *tally = &road->tally;
-    uint64_t held = wgi_memory_rss();
-    uint64_t machine = wgi_memory_available(NULL);
-    uint64_t asked = road->options.embed.memory_bytes;
-    uint64_t ceiling = asked ? asked : held + machine / 10 * 9;
+    wgi_budget budget = wgi_budget_now(road->options.model, road->options.embed.memory_bytes);
     size_t least = tally->token_count_max;
     size_t tokens = (size_t)road->options.embed.batch_tokens;
-    wgi_engine_options engine;
 
-    *window_bytes = WINDOW_BYTES;
+    *window_bytes = WGI_WINDOW_BYTES;
     tally->batch_tokens_rule = tokens ? "option" : "auto: where this backend stops getting faster";
     if (!tokens) tokens = road->options.model->backend->bin_tokens;
     if (tokens < least) {
@@ -132,9 +112,9 @@ static wg_status settle_memory(wgi_road *road, size_t *window_bytes, wg_error *e
         return wgi_fail(err, WG_ERR_ARGUMENT, "max-batch-tokens %zu is above %d", tokens,
                         INT32_MAX);
     for (;;) {
-        engine = engine_options(road, tokens);
-        tally->planned_bytes = held + run_bytes(road, &engine, *window_bytes);
-        if (tally->planned_bytes <= ceiling) break;
+        wgi_footprint footprint = footprint_of(road, tokens, *window_bytes);
+        tally->planned_bytes = budget.held + wgi_footprint_bytes(&footprint);
+        if (tally->planned_bytes <= budget.ceiling) break;
         if (!road->options.embed.batch_tokens && tokens > least) {
             tokens = tokens / 2 > least ? tokens / 2 : least;
             tally->batch_tokens_rule = "auto: what the memory holds";
@@ -146,12 +126,12 @@ static wg_status settle_memory(wgi_road *road, size_t *window_bytes, wg_error *e
                             "ceiling is %llu MiB: use --memory %lluM, fewer threads, or a smaller "
                             "max-length",
                             least, (unsigned long long)(tally->planned_bytes >> 20) + 1,
-                            road->lane_count, (unsigned long long)(ceiling >> 20),
+                            road->lane_count, (unsigned long long)(budget.ceiling >> 20),
                             (unsigned long long)(tally->planned_bytes >> 20) + 1);
         }
     }
     tally->batch_tokens = tokens;
-    tally->memory_bytes = asked;
+    tally->memory_bytes = road->options.embed.memory_bytes;
     return WG_OK;
 }
 
@@ -230,7 +210,8 @@ static wg_status open_padded(wgi_road *road, wg_error *err)
 
 static wg_status open_packed(wgi_road *road, wg_error *err)
 {
-    wgi_engine_options engine = engine_options(road, (size_t)road->tally.batch_tokens);
+    wgi_footprint footprint = footprint_of(road, (size_t)road->tally.batch_tokens, 0);
+    wgi_engine_options engine = wgi_footprint_engine(&footprint);
 
     engine.ready = wgi_road_bin_ready;
     engine.ready_context = road;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/os_clock.h"
 
 #define KEEP_BYTES ((size_t)64 << 10) /* a recycled buffer larger than this is given back */
 
@@ -221,12 +222,7 @@ static wgi_entry *head_if_done(wgi_window *window)
 
 wgi_entry *wgi_window_take(wgi_window *window, uint32_t wait_ms)
 {
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    until.tv_sec += (time_t)(wait_ms / 1000) + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = wgi_clock_after_ms(wait_ms);
 
     pthread_mutex_lock(&window->lock);
     wgi_entry *entry = head_if_done(window);

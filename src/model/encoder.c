@@ -3,9 +3,9 @@
  *
  *   embeddings, norm, Q/K/V of layer 0                  a loop over row blocks
  *   for each layer:
- *     attention                                         a loop over (stretch of a segment, key head)
- *     out + residual, norm, up + activation,            a loop over row blocks: what a block needs
- *     down + residual, norm, Q/K/V of the next layer      stays in L2 from one step to the next
+ *     attention                                         a loop over (stretch of a segment, key
+ * head) out + residual, norm, up + activation,            a loop over row blocks: what a block
+ * needs down + residual, norm, Q/K/V of the next layer      stays in L2 from one step to the next
  *
  *   bin memory    hidden [T, H] | context [T, N*D] | Q/K/V | stretches
  *   lane memory   the feed-forward rows of one block [block, F] | the backend's scratch
@@ -55,8 +55,8 @@ typedef struct opening {
 } opening;
 
 /* A matrix of the checkpoint; without columns, a vector. */
-static wg_status need(const opening *o, const wgi_tensor **tensor, const char *name,
-                      uint64_t rows, const char *rows_key, uint64_t columns, const char *columns_key)
+static wg_status need(const opening *o, const wgi_tensor **tensor, const char *name, uint64_t rows,
+                      const char *rows_key, uint64_t columns, const char *columns_key)
 {
     char full[160];
     wgi_tensor_need what = {.name = full,
@@ -175,7 +175,8 @@ static wg_status open_layer(opening *o, uint32_t index)
     WGI_TRY(open_norm(o, &layer->attention_norm,
                       layer_name(name, index, "attention.output.LayerNorm")));
     WGI_TRY(open_linear(o, &layer->up, layer_name(name, index, "intermediate.dense"),
-                        d->feed_forward_count, "intermediate_size", d->hidden_count, "hidden_size"));
+                        d->feed_forward_count, "intermediate_size", d->hidden_count,
+                        "hidden_size"));
     WGI_TRY(open_linear(o, &layer->down, layer_name(name, index, "output.dense"), d->hidden_count,
                         "hidden_size", d->feed_forward_count, "intermediate_size"));
     WGI_TRY(open_norm(o, &layer->output_norm, layer_name(name, index, "output.LayerNorm")));
@@ -260,6 +261,14 @@ void wgi_encoder_close(wgi_encoder *encoder)
     wgi_free(encoder);
 }
 
+size_t wgi_encoder_mapped_bytes(const wgi_encoder *encoder)
+{
+    const wgi_embedding *embedding = &encoder->embedding;
+
+    return embedding->token->bytes + (embedding->position ? embedding->position->bytes : 0) +
+           (embedding->type ? embedding->type->bytes : 0);
+}
+
 size_t wgi_encoder_bytes(const wgi_encoder *encoder)
 {
     const wgi_backend *backend = encoder->backend;
@@ -318,10 +327,9 @@ static size_t carve_bin(const wgi_encoder *encoder, size_t tokens, char *base, b
 
     parts->hidden = carve_view(base, &at, tokens, d->hidden_count);
     parts->context = carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
-    parts->qkv = carve(base, &at, 1,
-                       d->layer_count
-                           ? encoder->backend->qkv_bytes(encoder->layers[0].attention, tokens)
-                           : 0);
+    parts->qkv = carve(
+        base, &at, 1,
+        d->layer_count ? encoder->backend->qkv_bytes(encoder->layers[0].attention, tokens) : 0);
     parts->stretches = carve(base, &at, stretches, sizeof(stretch));
     return at;
 }
@@ -479,8 +487,8 @@ static void probe(const run_state *state, uint32_t layer)
         forward->probe(forward->probe_context, layer, state->parts.hidden, state->bin->token_count);
 }
 
-wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin, const wgi_forward *forward,
-                          wgi_view *hidden, wg_error *err)
+wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin,
+                          const wgi_forward *forward, wgi_view *hidden, wg_error *err)
 {
     const wgi_description *d = &encoder->description;
     size_t height = encoder->backend->block_rows;

@@ -128,7 +128,8 @@ static wg_status check_magic(wgi_gguf_cursor *cursor, wg_error *err)
                             "the magic is '%s' (%s), not 'GGUF'; convert the model to GGUF",
                             others[i].magic, others[i].name);
     for (size_t i = 0; i < 4; i++) { /* a message is UTF-8, a magic need not be */
-        shown[i] = magic[i] >= 0x20 && magic[i] < 0x7F ? magic[i] : '?';
+        shown[i] = '?';
+        if (magic[i] >= 0x20 && magic[i] < 0x7F) shown[i] = magic[i];
         shown[i + 1] = 0;
     }
     return wgi_fail(err, WG_ERR_FORMAT, "not a GGUF file: the magic is '%s', not 'GGUF'", shown);
@@ -202,7 +203,9 @@ cleanup:
     return status;
 }
 
-wg_status wgi_gguf_read(wgi_gguf **out, const wgi_map *map, const char *path, wg_error *err)
+/* `owned` goes to the handle on success only. */
+static wg_status read_map(wgi_gguf **out, const wgi_map *map, wgi_map *owned, const char *path,
+                          wg_error *err)
 {
     wg_status status = wgi_pointer_check(map, path, err);
     wgi_gguf *gguf = NULL;
@@ -217,12 +220,18 @@ wg_status wgi_gguf_read(wgi_gguf **out, const wgi_map *map, const char *path, wg
     }
     gguf->map = map;
     WGI_TRY(read_file(gguf, err));
+    gguf->owned = owned;
     *out = gguf;
     gguf = NULL;
 
 cleanup:
     wgi_gguf_close(gguf);
     return status == WG_OK ? WG_OK : wgi_fail_prefix(err, status, path);
+}
+
+wg_status wgi_gguf_read(wgi_gguf **out, const wgi_map *map, const char *path, wg_error *err)
+{
+    return read_map(out, map, NULL, path, err);
 }
 
 wg_status wgi_gguf_open(wgi_gguf **out, const char *path, wg_error *err)
@@ -232,8 +241,7 @@ wg_status wgi_gguf_open(wgi_gguf **out, const char *path, wg_error *err)
 
     *out = NULL;
     WGI_TRY(wgi_map_open(&map, path, err));
-    WGI_TRY(wgi_gguf_read(out, map, path, err));
-    (*out)->owned = map;
+    WGI_TRY(read_map(out, map, map, path, err));
     map = NULL;
 
 cleanup:

@@ -91,7 +91,7 @@ const char *wgi_gguf_architecture_name(wgi_gguf_architecture architecture)
 
 /* A name taken apart: [prefix N.] part . suffix */
 typedef struct name_parts {
-    const char *layer; /* digits, or NULL */
+    const char *layer; /* digits, or NULL where the tensor is not of a layer */
     size_t layer_bytes;
     const char *part;
     size_t part_bytes;
@@ -118,31 +118,43 @@ static bool split_name(const char *name, const char *layers, name_parts *out)
     return strcmp(out->suffix, "weight") == 0 || strcmp(out->suffix, "bias") == 0;
 }
 
+/* The architecture's row whose name on the one side is that of the part; NULL: none. */
+static const name_row *row_find(wgi_gguf_architecture architecture, const name_parts *parts,
+                                bool is_gguf)
+{
+    const name_row *rows = parts->layer ? layer_rows : model_rows;
+    size_t count = parts->layer ? sizeof(layer_rows) / sizeof(layer_rows[0])
+                                : sizeof(model_rows) / sizeof(model_rows[0]);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *name = is_gguf ? rows[i].gguf : rows[i].hf;
+        if (!(rows[i].architectures >> architecture & 1)) continue;
+        if (strlen(name) == parts->part_bytes && memcmp(name, parts->part, parts->part_bytes) == 0)
+            return &rows[i];
+    }
+    return NULL;
+}
+
 static bool translate(wgi_gguf_architecture architecture, const char *name, bool to_hf,
                       char out[WGI_GGUF_NAME_BYTES], unsigned *flags)
 {
-    const char *const prefixes[2] = {"blk.", architectures[architecture].hf_layers};
+    const char *hf_layers = architectures[architecture].hf_layers;
+    const name_row *row = NULL;
     name_parts parts;
 
     out[0] = 0;
     if (flags) *flags = 0;
-    if (!split_name(name, prefixes[to_hf ? 0 : 1], &parts)) return false;
-    const name_row *rows = parts.layer ? layer_rows : model_rows;
-    size_t count = parts.layer ? sizeof(layer_rows) / sizeof(layer_rows[0])
-                               : sizeof(model_rows) / sizeof(model_rows[0]);
-    for (size_t i = 0; i < count; i++) {
-        const char *from = to_hf ? rows[i].gguf : rows[i].hf;
-        if (!(rows[i].architectures >> architecture & 1)) continue;
-        if (strlen(from) != parts.part_bytes || memcmp(from, parts.part, parts.part_bytes) != 0)
-            continue;
-        (void)snprintf(out, WGI_GGUF_NAME_BYTES, "%s%.*s%s%s.%s",
-                       parts.layer ? prefixes[to_hf ? 1 : 0] : "", (int)parts.layer_bytes,
-                       parts.layer ? parts.layer : "", parts.layer ? "." : "",
-                       to_hf ? rows[i].hf : rows[i].gguf, parts.suffix);
-        if (flags) *flags = rows[i].flags;
-        return true;
-    }
-    return false;
+    if (split_name(name, to_hf ? "blk." : hf_layers, &parts))
+        row = row_find(architecture, &parts, to_hf);
+    if (!row) return false;
+    const char *part = to_hf ? row->hf : row->gguf;
+    if (parts.layer)
+        (void)snprintf(out, WGI_GGUF_NAME_BYTES, "%s%.*s.%s.%s", to_hf ? hf_layers : "blk.",
+                       (int)parts.layer_bytes, parts.layer, part, parts.suffix);
+    else
+        (void)snprintf(out, WGI_GGUF_NAME_BYTES, "%s.%s", part, parts.suffix);
+    if (flags) *flags = row->flags;
+    return true;
 }
 
 bool wgi_gguf_name_to_hf(wgi_gguf_architecture architecture, const char *name,

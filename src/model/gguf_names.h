@@ -64,7 +64,8 @@ typedef struct wgi_gguf_fields {
     double norm_epsilon;
     double rope_base;         /* 10000 unless said */
     double rope_base_local;   /* of layers with a window (gemma3); 10000 unless said */
-    double rope_factor;       /* linear scaling: positions are divided by it; 1: none */
+    double rope_factor;       /* linear scaling: positions are divided by it; 1: none. Layers with a
+                                 window (gemma3) are not scaled */
     bool has_rope_factors;    /* rope_freqs.weight is there */
     bool has_output;          /* output.weight is there; else the head is tied */
     uint64_t sliding_window;  /* 0: none */

@@ -113,6 +113,8 @@ wg_status wgi_encoder_open(wgi_encoder **out, const wgi_description *description
                            const wgi_weights *weights, const wgi_backend *backend, wg_error *err);
 void wgi_encoder_close(wgi_encoder *encoder);
 size_t wgi_encoder_bytes(const wgi_encoder *encoder); /* packed weights */
+/* Tables that are read in place in the mapped file. */
+size_t wgi_encoder_mapped_bytes(const wgi_encoder *encoder);
 
 /* Activation memory of one bin: computed by the same code that carves it (plan.c). */
 typedef struct wgi_plan {

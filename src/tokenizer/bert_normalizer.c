@@ -148,7 +148,12 @@ wg_status wgi_bert_normalize(const wgi_normalizer_step *step, const wgi_char_tab
     WGI_TRY(wgi_buf_reserve(out, text.count + ROOM_MIN, err));
     run.out = out->data + out->count;
     while (at < text.count) {
-        if ((unsigned char)text.data[at] < 0x80) {
+        unsigned char byte = (unsigned char)text.data[at];
+        if (byte < 0x80) {
+            if (step->ascii[byte] == 0x80) { /* dropped, so it does not end a run of marks */
+                at++;
+                continue;
+            }
             if (marks->count) WGI_TRY(flush(&run, out, text.count - at, err));
             at += put_ascii(&run, text.data + at, text.count - at);
             continue;

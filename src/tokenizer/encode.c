@@ -292,8 +292,9 @@ static void scratch_close(encode_scratch *scratch)
     wgi_free(scratch);
 }
 
-static wg_status scratch_open(const wg_tokenizer *tokenizer, wg_encoding *encoding,
-                              encode_scratch **out, wg_error *err)
+/* NULL when memory runs out; err is filled. */
+static encode_scratch *scratch_open(const wg_tokenizer *tokenizer, wg_encoding *encoding,
+                                    wg_error *err)
 {
     encode_scratch *scratch = encoding->scratch;
 
@@ -302,7 +303,8 @@ static wg_status scratch_open(const wg_tokenizer *tokenizer, wg_encoding *encodi
         if (scratch) scratch->cache = wgi_calloc(CACHE_WORDS, sizeof(*scratch->cache));
         if (!scratch || !scratch->cache) {
             wgi_free(scratch);
-            return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the buffers of an encoding");
+            (void)wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the buffers of an encoding");
+            return NULL;
         }
         encoding->scratch = scratch;
     }
@@ -310,8 +312,7 @@ static wg_status scratch_open(const wg_tokenizer *tokenizer, wg_encoding *encodi
         memset(scratch->cache, 0, CACHE_WORDS * sizeof(*scratch->cache));
         scratch->serial = tokenizer->serial;
     }
-    *out = scratch;
-    return WG_OK;
+    return scratch;
 }
 
 /* One giant text does not leave giant buffers behind. */
@@ -361,7 +362,11 @@ wg_status wg_tokenizer_encode(const wg_tokenizer *tokenizer, const char *text, s
     encoding->is_truncated = 0;
     if (!options) options = &defaults;
     WGI_TRY(wgi_plan_make(&plan, &tokenizer->post_processor, options, pair != NULL, err));
-    WGI_TRY(scratch_open(tokenizer, encoding, &scratch, err));
+    scratch = scratch_open(tokenizer, encoding, err);
+    if (!scratch) {
+        status = WG_ERR_NO_MEMORY;
+        goto cleanup;
+    }
     const wgi_slice texts[2] = {{text ? text : "", text_bytes}, {pair, pair_bytes}};
     WGI_TRY(encode_texts(tokenizer, scratch, texts, &plan, err));
     if (wgi_plan_needs_all(&plan, scratch->ids)) {

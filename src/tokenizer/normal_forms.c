@@ -86,8 +86,9 @@ static void compose(const wgi_char_table *chars, wgi_marks *marks)
     for (size_t i = 0; i < marks->count; i++) {
         unsigned class = WGI_MARK_CLASS(items[i]);
         bool is_next = starter != SIZE_MAX && starter + 1 == kept;
-        /* Not blocked: nothing between, or only marks of a lower class. */
-        if (starter != SIZE_MAX && (is_next || (last_class != 0 && last_class < class))) {
+        /* Not blocked: nothing between, or only marks of a lower class (a starter would be next).
+         */
+        if (starter != SIZE_MAX && (is_next || last_class < class)) {
             uint32_t both =
                 wgi_char_compose(chars, WGI_MARK_CHAR(items[starter]), WGI_MARK_CHAR(items[i]));
             if (both) {

@@ -33,7 +33,7 @@ static size_t longest(const wgi_piece_table *table, wgi_slice word, size_t begin
     for (size_t i = 0; i < most; i++)
         hashes[i] = hash = wgi_piece_hash_byte(hash, word.data[begin + i]);
     for (size_t count = most; count > 0; count--) {
-        if (!is_boundary(word, begin + count)) continue;
+        if (!is_boundary(word, begin + count)) continue; /* no piece ends there: a probe saved */
         *id = wgi_piece_table_probe(table, hashes[count - 1], word.data + begin, count);
         if (*id >= 0) return count;
     }

@@ -2,24 +2,23 @@
 stop()
 {
     local signal=$1 out=$2 pid
-    mkfifo "$out.in"
+    mkfifo "$out.jsonl"
     # A shell starts background jobs with SIGINT ignored, so Python starts the program.
     python3 - "$WGT_CLI" "$MODEL" "$out" "$signal" <<'PYTHON'
 import os, signal, subprocess, sys, time
 cli, model, out, name = sys.argv[1:]
 signal.signal(signal.SIGINT, signal.default_int_handler)
-run = subprocess.Popen([cli, "embed", "-m", model, "-o", out, "--threads", "1", out + ".in"],
+run = subprocess.Popen([cli, "embed", "-m", model, "-o", out, "--threads", "1", out + ".jsonl"],
                        stderr=subprocess.PIPE)
-pipe = open(out + ".in", "w")
+pipe = open(out + ".jsonl", "w")
 for i in range(2000):
     pipe.write('{"text":"the cat sat on the mat %d"}\n' % i)
 pipe.flush()
-# Rows are being written once the header of the file is there.
-for _ in range(200):
-    if os.path.exists(out + "/rows.jsonl"):
+# The input stays open, so the run waits for more; rows come in the meantime.
+for _ in range(600):
+    if os.path.exists(out + "/rows.jsonl") and os.path.getsize(out + "/rows.jsonl") > 0:
         break
     time.sleep(0.05)
-time.sleep(0.3)
 run.send_signal(getattr(signal, name))
 said = run.communicate(timeout=60)[1].decode()
 print(run.returncode, "stopped by " + name in said)
@@ -31,7 +30,7 @@ rows = [json.loads(line) for line in open(sys.argv[1] + "/rows.jsonl")]
 data = open(sys.argv[1] + "/embeddings.npy", "rb").read()
 start = 10 + int.from_bytes(data[8:10], "little")
 shape = eval(data[10:start])["shape"]
-print(shape[0] == len(rows), len(data) - start == 4 * shape[0] * shape[1])
+print(len(rows) > 0, shape[0] == len(rows), len(data) - start == 4 * shape[0] * shape[1])
 PYTHON
 }
 stop SIGINT first

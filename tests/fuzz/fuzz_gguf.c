@@ -2,10 +2,10 @@
  * fuzz_gguf.c - any bytes as a GGUF file.
  *
  * Property: what was accepted obeys the format. Tensors lie in the file behind the header, are as
- * many whole blocks as shape and type say, share nothing, and are found by their names; every key is
- * found, exactly the getters of its kind take it, and arrays can be walked to their ends; reading
- * again gives the same. Every byte of every tensor and string is touched, so that ASan sees a range
- * outside the file. What was refused names the file.
+ * many whole blocks as shape and type say, share nothing, and are found by their names; every key
+ * is found, exactly the getters of its kind take it, and arrays can be walked to their ends;
+ * reading again gives the same. Every byte of every tensor and string is touched, so that ASan sees
+ * a range outside the file. What was refused names the file.
  */
 #include <stdlib.h>
 #include <string.h>

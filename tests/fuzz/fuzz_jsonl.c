@@ -29,7 +29,8 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;
 
-    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ at[i]) * 0x100000001B3u;
     return hash;
 }
 
@@ -95,8 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
     char path[40];
     const char *input = path;
-    wg_reader_options options = {.inputs = &input, .input_count = 1, .format = WG_FORMAT_JSONL,
-                                 .record_bytes_max = 300};
+    wg_reader_options options = {
+        .inputs = &input, .input_count = 1, .format = WG_FORMAT_JSONL, .record_bytes_max = 300};
     int fd = -1;
 
     if (count == 0) return 0;

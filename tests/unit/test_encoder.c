@@ -170,7 +170,8 @@ static void check_layers(const wgi_backend *backend, const char *folder)
     char *data = read_file(path, &bytes);
     const char *at = data + 8;
     EXPECT(memcmp(data, "WGTBREF1", 8) == 0);
-    uint32_t layers = take_u32(&at), width = take_u32(&at), dim = take_u32(&at), texts = take_u32(&at);
+    uint32_t layers = take_u32(&at), width = take_u32(&at), dim = take_u32(&at),
+             texts = take_u32(&at);
     EXPECT_EQ(layers, m.description.layer_count);
     EXPECT_EQ(width, hidden);
     EXPECT(texts > 0);
@@ -179,7 +180,9 @@ static void check_layers(const wgi_backend *backend, const char *folder)
         size_t doubles = (layers + 1) * one.count * hidden;
         reference r = {.rows = one.count, .columns = hidden};
         bin_room room = make_room(&m, one.count, 1);
-        wgi_forward forward = {.bin_memory = room.memory, .lane_memory = room.lanes, .probe = probe,
+        wgi_forward forward = {.bin_memory = room.memory,
+                               .lane_memory = room.lanes,
+                               .probe = probe,
                                .probe_context = &r};
         double *values = malloc(doubles * sizeof(double));
         wgi_view out;
@@ -240,9 +243,9 @@ static void expect_alone(const model *m, const wgi_bin *bin, const text *texts, 
 
     for (size_t s = 0; s < bin->sequence_count; s++)
         for (size_t i = 0; i < bin->segments[s].count; i++)
-            is_same &= memcmp(out.data + (bin->segments[s].row + i) * out.stride,
-                              texts[bin->sequence_ids[s]].alone + i * hidden,
-                              hidden * sizeof(float)) == 0;
+            is_same &=
+                memcmp(out.data + (bin->segments[s].row + i) * out.stride,
+                       texts[bin->sequence_ids[s]].alone + i * hidden, hidden * sizeof(float)) == 0;
     EXPECT(is_same);
 }
 
@@ -278,7 +281,8 @@ static wgi_crew_answer take(void *context, size_t lane, void **task)
 static void run_task(void *context, size_t lane, void *task)
 {
     crew_task *t = task;
-    wgi_forward forward = {.bin_memory = t->room->memory, .lane_memory = t->room->lanes, .lane = lane};
+    wgi_forward forward = {
+        .bin_memory = t->room->memory, .lane_memory = t->room->lanes, .lane = lane};
     wg_error err;
 
     (void)context;
@@ -436,7 +440,8 @@ static void check_no_memory(const wgi_backend *backend)
 }
 
 /* Text with every `from` replaced by `to`; the caller frees. */
-static char *replaced(const char *in, size_t count, const char *from, const char *to, size_t *out_count)
+static char *replaced(const char *in, size_t count, const char *from, const char *to,
+                      size_t *out_count)
 {
     size_t from_count = strlen(from), to_count = strlen(to), at = 0;
     char *out = malloc(count * 2 + 1);
@@ -459,13 +464,14 @@ static char *replaced(const char *in, size_t count, const char *from, const char
 static void check_prefix(const wgi_backend *backend)
 {
     model m = open_model(backend, folders[0]);
-    char source[512], path[] = "/tmp/test_encoder_XXXXXX.safetensors";
+    char source[512], path[] = P_tmpdir "/test_encoder_XXXXXX.safetensors";
     size_t bytes, header, first_count, second_count;
     wgi_weights *weights = NULL;
     wgi_encoder *encoder = NULL;
     wg_error err;
 
-    (void)snprintf(source, sizeof(source), "%s/tiny-bert-%s/model.safetensors", WGT_DATA, folders[0]);
+    (void)snprintf(source, sizeof(source), "%s/tiny-bert-%s/model.safetensors", WGT_DATA,
+                   folders[0]);
     char *data = read_file(source, &bytes);
     memcpy(&header, data, sizeof(header));
     char *first = replaced(data + 8, header, "\"embeddings.", "\"bert.embeddings.", &first_count);
@@ -479,8 +485,7 @@ static void check_prefix(const wgi_backend *backend)
         EXPECT_EQ(fwrite(data + 8 + header, 1, bytes - 8 - header, file), bytes - 8 - header);
         (void)fclose(file);
         EXPECT_OK(wgi_weights_open(&weights, path, &err));
-        if (weights)
-            EXPECT_OK(wgi_encoder_open(&encoder, &m.description, weights, backend, &err));
+        if (weights) EXPECT_OK(wgi_encoder_open(&encoder, &m.description, weights, backend, &err));
         (void)unlink(path);
     }
     wgi_encoder_close(encoder);

@@ -89,7 +89,8 @@ static void test_bomb(void)
     const char *inputs[] = {wgt_in("bomb.txt.gz"), wgt_in("bomb.jsonl")};
 
     memset(zeros, 'x', sizeof(zeros));
-    for (int i = 0; i < 100; i++) EXPECT(gzwrite(file, zeros, sizeof(zeros)) > 0);
+    for (int i = 0; i < 100; i++)
+        EXPECT(gzwrite(file, zeros, sizeof(zeros)) > 0);
     EXPECT_EQ(gzclose(file), Z_OK);
     EXPECT_EQ(symlink("bomb.txt.gz", wgt_in("bomb.jsonl")), 0);
     uint64_t before = wgi_memory_peak_rss();
@@ -98,7 +99,8 @@ static void test_bomb(void)
     EXPECT_EQ(got.count, 2);
     EXPECT_EQ(got.counts.failures, 2);
     if (!WGT_SANITIZED) EXPECT(wgi_memory_peak_rss() - before < 24u << 20);
-    for (size_t i = 0; i < got.count; i++) EXPECT_EQ(got.documents[i].failure, WG_FAILURE_TOO_LONG);
+    for (size_t i = 0; i < got.count; i++)
+        EXPECT_EQ(got.documents[i].failure, WG_FAILURE_TOO_LONG);
     wgt_reading_fini(&got);
 }
 

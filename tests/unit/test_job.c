@@ -3,6 +3,7 @@
  * document costs, that both faces give the same bytes, that a stop leaves whole rows.
  */
 #include "harness.h"
+#include "temporary.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,17 +15,17 @@
 #define MODEL WGT_DATA "/tiny-bert-h32-d8-mean"
 #define DIM   32
 
-static char folder[] = "/tmp/wgt-job-XXXXXX";
+static wgt_folder folder;
 static wg_error err;
 static wg_model *model;
 
 static const char *in_folder(const char *name)
 {
-    static char path[4][128];
+    static char path[4][256];
     static int turn;
 
     turn = (turn + 1) % 4;
-    (void)snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
+    (void)snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder.path, name);
     return path[turn];
 }
 
@@ -103,7 +104,7 @@ static void refused_at_the_start(void)
 static void failures_are_rows_of_their_own(void)
 {
     const char *input = in_folder("mixed.jsonl"), *out = in_folder("mixed-out");
-    char *report = NULL, path[160];
+    char *report = NULL, path[300];
 
     put(input, "{\"id\": 7, \"text\": \"a cat\"}\n"
                "{\"id\": 8, \"nothing\": 1}\n"
@@ -282,10 +283,9 @@ static void models_that_are_not_there(void)
 
 int main(void)
 {
-    char command[64];
 
     (void)signal(SIGPIPE, SIG_IGN);
-    EXPECT(mkdtemp(folder) != NULL);
+    folder = wgt_folder_open();
     models_that_are_not_there();
     EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = MODEL}, &err));
     if (model) {
@@ -298,7 +298,6 @@ int main(void)
         stop_leaves_whole_rows();
     }
     wg_model_close(model);
-    (void)snprintf(command, sizeof(command), "rm -rf %s", folder);
-    EXPECT_EQ(system(command), 0);
+    wgt_folder_close(&folder);
     return wgt_result();
 }

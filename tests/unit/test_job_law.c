@@ -4,6 +4,7 @@
  * that this machine has. The corpus is made here: 300 texts of 1 to 60 words. LABELS: quick stress
  */
 #include "harness.h"
+#include "temporary.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 #define TEXTS 300
 #define MODEL WGT_DATA "/tiny-bert-h32-d8-mean"
 
-static char folder[] = "/tmp/wgt-law-XXXXXX";
+static wgt_folder folder;
 static wg_error err;
 
 /* A JSONL corpus whose line i holds text order[i]; ids are the text's number. */
@@ -38,12 +39,12 @@ static float *embed(const wg_model *model, const char *corpus, const int *order,
                     const wg_job_options *with, size_t *dim)
 {
     static int run;
-    char out[128], path[160], header[128];
+    char out[256], path[300], header[128];
     wg_job_options options = *with;
     const char *inputs[] = {corpus};
     wg_job *job = NULL;
 
-    (void)snprintf(out, sizeof(out), "%s/out-%d", folder, run++);
+    (void)snprintf(out, sizeof(out), "%s/out-%d", folder.path, run++);
     options.input.inputs = inputs;
     options.input.input_count = 1;
     options.output = out;
@@ -79,7 +80,7 @@ static void check_isa(wg_isa isa, const char *name)
 {
     wg_model *model = NULL;
     int order[TEXTS], shuffled[TEXTS];
-    char corpus[64], mixed[64];
+    char corpus[256], mixed[256];
     size_t dim;
 
     if (wg_model_open(&model, &(wg_model_options){.path = MODEL, .isa = isa}, &err) != WG_OK) {
@@ -94,8 +95,8 @@ static void check_isa(wg_isa isa, const char *name)
         shuffled[i] = shuffled[j];
         shuffled[j] = kept;
     }
-    (void)snprintf(corpus, sizeof(corpus), "%s/corpus.jsonl", folder);
-    (void)snprintf(mixed, sizeof(mixed), "%s/mixed.jsonl", folder);
+    (void)snprintf(corpus, sizeof(corpus), "%s/corpus.jsonl", folder.path);
+    (void)snprintf(mixed, sizeof(mixed), "%s/mixed.jsonl", folder.path);
     write_corpus(corpus, order);
     write_corpus(mixed, shuffled);
 
@@ -141,10 +142,9 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (argc > 1 && strcmp(argv[1], all[i].name) == 0) {
-            EXPECT(mkdtemp(folder) != NULL);
+            folder = wgt_folder_open();
             check_isa(all[i].isa, all[i].name);
-            (void)snprintf(command, sizeof(command), "rm -rf %s", folder);
-            EXPECT_EQ(system(command), 0);
+            wgt_folder_close(&folder);
             return wgt_result();
         }
         if (argc > 1) continue;

@@ -54,7 +54,8 @@ static void test_fields(void)
     expect_record(&plain, "{\"text\":\"t\",\"id\":null}", "t", "");
     expect_record(&plain, "{\"te\\u0078t\":\"t\"}", "t", "");
     expect_record(&plain, "{\"text\":1,\"text\":\"t\"}", "t", "");
-    expect_record(&dotted, "{\"a\":{\"b\":{\"c\":\"deep\"}},\"meta\":{\"id\":[1, 2]}}", "deep", "[1, 2]");
+    expect_record(&dotted, "{\"a\":{\"b\":{\"c\":\"deep\"}},\"meta\":{\"id\":[1, 2]}}", "deep",
+                  "[1, 2]");
     expect_record(&dotted, "{\"a.b.c\":\"whole\",\"a\":1}", "whole", "");
     expect_record(&dotted, "{\"a\":{\"b.c\":\"rest\",\"b\":{\"c\":\"no\"}}}", "rest", "");
     expect_record(&dotted, "{\"a\":1,\"a\":{\"b\":{\"c\":\"last\"}}}", "last", "");
@@ -92,7 +93,8 @@ static void test_token_ids(void)
     expect_bad(&fields, "{\"input.ids\":[1e2]}", WG_FAILURE_BAD_JSON, "token id 1", "");
     expect_bad(&fields, "{\"input.ids\":[-1]}", WG_FAILURE_BAD_JSON, "from 0 to 2147483647", "");
     expect_bad(&fields, "{\"input.ids\":[2147483648]}", WG_FAILURE_BAD_JSON, "token id 1", "");
-    expect_bad(&fields, "{\"input.ids\":[99999999999999999999]}", WG_FAILURE_BAD_JSON, "token id", "");
+    expect_bad(&fields, "{\"input.ids\":[99999999999999999999]}", WG_FAILURE_BAD_JSON, "token id",
+               "");
     expect_bad(&fields, "{\"input.ids\":[\"1\"]}", WG_FAILURE_BAD_JSON, "token id 1", "");
     expect_bad(&fields, "{\"input.ids\":\"1\"}", WG_FAILURE_NO_TEXT, "found a string", "");
     expect_bad(&fields, "{\"text\":\"t\"}", WG_FAILURE_NO_TEXT, "\"input.ids\" is missing", "");
@@ -101,9 +103,9 @@ static void test_token_ids(void)
 /* A random text of characters that have caused trouble somewhere. */
 static size_t random_text(char *out, size_t characters)
 {
-    static const uint32_t odd[] = {0,      '\n',   '\r',   '"',    '\\',   0x1F,    0x7F,    0x85,
-                                   0xA0,   0x2028, 0xFEFF, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF,
-                                   '\f',   '\v',   '\t',   '/',    0x0301, 0xD7FF,  0xE000,  'e'};
+    static const uint32_t odd[] = {0,    '\n',   '\r',   '"',    '\\',   0x1F,    0x7F,    0x85,
+                                   0xA0, 0x2028, 0xFEFF, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF,
+                                   '\f', '\v',   '\t',   '/',    0x0301, 0xD7FF,  0xE000,  'e'};
     size_t count = 0;
 
     for (size_t i = 0; i < characters; i++) {
@@ -147,7 +149,8 @@ static void test_random(void)
         file.count = wide.count = 0;
         for (size_t i = 0; i < count; i++) {
             counts[i] = random_text(texts[i], (size_t)wgt_below(wgt_below(5) ? 40 : 900));
-            EXPECT_OK(wgi_buf_text(&file, wgt_below(2) ? "{\"text\": " : " {\"n\":[{}],\"text\":", &err));
+            EXPECT_OK(
+                wgi_buf_text(&file, wgt_below(2) ? "{\"text\": " : " {\"n\":[{}],\"text\":", &err));
             EXPECT_OK(wgi_json_quote(&file, texts[i], counts[i], &err));
             EXPECT_OK(wgi_buf_text(&file, "}", &err));
             if (i + 1 < count || wgt_below(2))
@@ -187,7 +190,8 @@ static void test_steady_state(void)
 
     read_record(&record, &plain, line);
     uint64_t before = wgi_alloc_count();
-    for (int i = 0; i < 100; i++) read_record(&record, &plain, line);
+    for (int i = 0; i < 100; i++)
+        read_record(&record, &plain, line);
     EXPECT_EQ(wgi_alloc_count() - before, 0);
     wgi_record_fini(&record);
 }

@@ -1,9 +1,11 @@
 /*
  * test_linear.c - linear layers of every instruction set: right (against the reference, in double),
  * independent of the rows computed together (the same bytes), deaf to what stands beside their
- * rows, and the same bytes from libxsmm and from our own kernels.
+ * rows, exact in what they touch (rows that end at a page nobody may read), and the same bytes from
+ * libxsmm and from our own kernels.
  */
 #include <math.h>
+#include <sys/mman.h>
 
 #include "backend/cpu/cpu.h"
 #include "each_isa.h"
@@ -14,9 +16,9 @@ typedef struct shape {
     size_t inputs, outputs;
 } shape;
 
-static const shape shapes[] = {{384, 384}, {36, 20},  {20, 36},  {1, 1},   {24, 40},  {80, 136},
-                               {64, 64},   {33, 47},  {128, 49}, {17, 97}, {100, 48}, {7, 129},
-                               {1536, 64}, {40, 113}, {72, 32}};
+static const shape shapes[] = {{384, 384}, {36, 20}, {20, 36},   {1, 1},    {24, 40},
+                               {80, 136},  {64, 64}, {33, 47},   {128, 49}, {17, 97},
+                               {100, 48},  {7, 129}, {1536, 64}, {40, 113}, {72, 32}};
 
 typedef struct layer {
     shape shape;
@@ -31,7 +33,8 @@ static void *scratch;
 static layer make_layer(const wgi_backend *backend, shape s, int has_bias)
 {
     const wgi_backend *reference = NULL;
-    layer l = {.shape = s, .weights = wgt_floats(s.inputs * s.outputs), .biases = wgt_floats(s.outputs)};
+    layer l = {
+        .shape = s, .weights = wgt_floats(s.inputs * s.outputs), .biases = wgt_floats(s.outputs)};
     wg_error err;
 
     EXPECT_OK(wgi_backend_find(&reference, "reference", WG_ISA_AUTO, &err));
@@ -87,7 +90,8 @@ static void check_right(const wgi_backend *backend, const layer *l, size_t rows,
     reference->linear(reference, l->reference, l->in, want, residual, activation, rows, NULL);
     for (size_t row = 0; row < rows; row++)
         for (size_t j = 0; j < l->shape.outputs; j++) {
-            double error = fabs((double)got.data[row * stride + j] - (double)want.data[row * stride + j]);
+            double error =
+                fabs((double)got.data[row * stride + j] - (double)want.data[row * stride + j]);
             /* Eight half units of rounding on the magnitude, and what an activation may add. */
             double allowed = 8 * 0x1p-24 * magnitude(l, row, j) + 1.5e-6;
             if (!(error <= allowed) || !(worst <= 1)) worst = 2;
@@ -117,12 +121,14 @@ static void check_alone(const wgi_backend *backend, const layer *l, wgi_view all
         memcpy(in + (row + 8) * in_stride, l->in.data + (first + row) * in_stride,
                l->shape.inputs * sizeof(float));
     backend->linear(backend, l->packed, (wgi_view){in + 8 * in_stride, in_stride},
-                    (wgi_view){out + 8 * out_stride, out_stride}, residual, activation, rows, scratch);
+                    (wgi_view){out + 8 * out_stride, out_stride}, residual, activation, rows,
+                    scratch);
     for (size_t row = 0; row < rows + 16; row++)
         for (size_t j = 0; j < out_stride; j++) {
             const float *got = out + row * out_stride + j;
             if (row >= 8 && row < rows + 8 && j < l->shape.outputs)
-                is_same &= memcmp(got, all.data + (first + row - 8) * all.stride + j, sizeof(*got)) == 0;
+                is_same &=
+                    memcmp(got, all.data + (first + row - 8) * all.stride + j, sizeof(*got)) == 0;
             else
                 is_exact &= *got == 77;
         }
@@ -137,7 +143,8 @@ static void check_alone(const wgi_backend *backend, const layer *l, wgi_view all
 
 static void check_law(const wgi_backend *backend, const layer *l)
 {
-    static const size_t counts[] = {1, 2, 3, 5, 6, 7, 8, 9, 11, 12, 13, 16, 23, 40, 95, 96, 97, 191, 299};
+    static const size_t counts[] = {1,  2,  3,  5,  6,  7,  8,  9,   11, 12,
+                                    13, 16, 23, 40, 95, 96, 97, 191, 299};
     wgi_activation activation = (wgi_activation)wgt_below(6);
     wgi_view all = {wgt_floats(ROWS_MAX * l->residual.stride), l->residual.stride};
 
@@ -152,7 +159,8 @@ static void check_own(const wgi_backend *backend, const layer *l)
 {
     wgi_cpu own = *wgi_cpu_of(backend);
     size_t rows = 1 + wgt_below(ROWS_MAX), stride = l->residual.stride, odd = l->in.stride + 1;
-    float *in = wgt_floats(rows * odd), *a = wgt_floats(rows * stride), *b = wgt_floats(rows * stride);
+    float *in = wgt_floats(rows * odd), *a = wgt_floats(rows * stride),
+          *b = wgt_floats(rows * stride);
     wgi_view nothing = {NULL, 0};
     wgi_linear *packed = NULL;
     wg_error err;
@@ -176,6 +184,42 @@ static void check_own(const wgi_backend *backend, const layer *l)
     free(b);
 }
 
+/* Room for `count` floats that end where a page begins that nobody may touch. */
+typedef struct guarded {
+    char *pages;
+    size_t bytes; /* of pages, the last one forbidden */
+    float *floats;
+} guarded;
+
+static guarded make_guarded(size_t count)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), need = count * sizeof(float);
+    guarded g = {.bytes = (need + page - 1) / page * page + page};
+
+    g.pages = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (g.pages == MAP_FAILED || mprotect(g.pages + g.bytes - page, page, PROT_NONE)) exit(1);
+    g.floats = (float *)(void *)(g.pages + g.bytes - page - need);
+    return g;
+}
+
+/* The last input and the last output float are the last of a page: one more would end the test. */
+static void check_exact(const wgi_backend *backend, const layer *l)
+{
+    for (size_t rows = 1; rows <= 27; rows++) {
+        size_t in_count = (rows - 1) * l->in.stride + l->shape.inputs;
+        size_t out_count = (rows - 1) * l->residual.stride + l->shape.outputs;
+        guarded in = make_guarded(in_count), out = make_guarded(out_count);
+        wgi_view view = {out.floats, l->residual.stride};
+
+        memcpy(in.floats, l->in.data, in_count * sizeof(float));
+        backend->linear(backend, l->packed, (wgi_view){in.floats, l->in.stride}, view, view,
+                        WGI_ACTIVATION_GELU, rows, scratch);
+        EXPECT(isfinite(out.floats[out_count - 1]));
+        (void)munmap(in.pages, in.bytes);
+        (void)munmap(out.pages, out.bytes);
+    }
+}
+
 static void body(const wgi_backend *backend)
 {
     scratch = aligned_alloc(64, backend->scratch_bytes(backend, NULL));
@@ -186,6 +230,7 @@ static void body(const wgi_backend *backend)
             check_right(backend, &l, 1 + wgt_below(i ? ROWS_MAX : 40), (wgi_activation)activation,
                         wgt_below(2) != 0);
         check_law(backend, &l);
+        check_exact(backend, &l);
         if (i % 4 != 3) check_own(backend, &l);
         EXPECT(backend->linear_bytes(l.packed) >= shapes[i].inputs * shapes[i].outputs * 4);
         free_layer(backend, &l);

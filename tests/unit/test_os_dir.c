@@ -26,7 +26,8 @@ int main(void)
 
     EXPECT_OK(wgi_dir_list(&dir, wgt_folder, &err));
     EXPECT_EQ(dir.count, 9);
-    static const char *const order[] = {"a-", "a.b", "a", "a0", "aa", "link", "lost", "round", "z\xFF"};
+    static const char *const order[] = {"a-",   "a.b",  "a",     "a0",   "aa",
+                                        "link", "lost", "round", "z\xFF"};
     for (size_t i = 0; i < dir.count && i < 9; i++) {
         EXPECT_TEXT(dir.items[i].name, order[i]);
         bool is_directory = strcmp(order[i], "a") == 0 || strcmp(order[i], "link") == 0;

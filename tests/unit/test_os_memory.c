@@ -2,14 +2,17 @@
  * test_os_memory.c - the cgroup reader on trees laid out by the test: v1, v2, nested, absent.
  */
 #include "harness.h"
+#include "temporary.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os_memory.h"
+#include "base/os_processor.h"
 
-static char root[] = "/tmp/wgt-memory-XXXXXX";
+static wgt_folder folder;
+static const char *root;
 
 static void put(const char *path, const char *text)
 {
@@ -31,7 +34,7 @@ static void put(const char *path, const char *text)
 
 static void clear(void)
 {
-    char command[64];
+    char command[256];
 
     (void)snprintf(command, sizeof(command), "rm -rf %s/*", root);
     EXPECT_EQ(system(command), 0);
@@ -39,7 +42,8 @@ static void clear(void)
 
 int main(void)
 {
-    EXPECT(mkdtemp(root) != NULL);
+    folder = wgt_folder_open();
+    root = folder.path;
 
     put("/proc/meminfo", "MemTotal:  100 kB\nMemAvailable:   8000000 kB\n");
     EXPECT_EQ(wgi_memory_available(root), 8000000ull * 1024); /* no cgroup file at all */
@@ -78,8 +82,10 @@ int main(void)
 
     EXPECT(wgi_memory_peak_rss() > 100000);
     EXPECT(wgi_memory_rss() <= wgi_memory_peak_rss());
+    char name[64];
     EXPECT(wgi_core_count() >= 1);
-    clear();
-    (void)rmdir(root);
+    wgi_processor_name(name, sizeof(name));
+    EXPECT(strlen(name) > 2);
+    wgt_folder_close(&folder);
     return wgt_result();
 }

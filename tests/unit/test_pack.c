@@ -158,7 +158,7 @@ static void test_memory(void)
     wg_error err;
     uint64_t before;
 
-    EXPECT_OK(wgi_packing_reserve(&packing, 5000, &err));
+    EXPECT_OK(wgi_packing_reserve(&packing, 5000, false, &err));
     before = wgi_alloc_count();
     for (size_t count = 1; count <= 5000; count += 333) {
         for (size_t i = 0; i < count; i++)

@@ -37,9 +37,9 @@ static void expect_failure(const wgt_reading *got, size_t i, wg_failure failure,
 static void test_order(void)
 {
     const char *a = wgt_put_text("b.txt", "one");
-    const char *inputs[] = {a, wgt_in("missing.txt"),
-                            wgt_put_text("a.jsonl", "{\"text\":\"two\"}\n\n{\"text\":\"three\",\"id\":7}"),
-                            a};
+    const char *inputs[] = {
+        a, wgt_in("missing.txt"),
+        wgt_put_text("a.jsonl", "{\"text\":\"two\"}\n\n{\"text\":\"three\",\"id\":7}"), a};
     wgt_reading got = read_all(inputs, 4);
 
     EXPECT_EQ(got.status, WG_OK);
@@ -76,13 +76,15 @@ static void test_directory_order(void)
     EXPECT_EQ(mkdir(input, 0700), 0);
     EXPECT_EQ(mkdir(wgt_in("w/a"), 0700), 0);
     EXPECT_EQ(mkdir(wgt_in("w/empty"), 0700), 0);
-    for (size_t i = 5; i-- > 0;) (void)wgt_put_text(names[i], names[i]);
+    for (size_t i = 5; i-- > 0;)
+        (void)wgt_put_text(names[i], names[i]);
     (void)wgt_put_text("w/picture.png", "x");
     (void)wgt_put_text("w/.gz", "x");
     (void)wgt_put_text("w/table.csv", "text\nx\n");
     wgt_reading got = read_all(&input, 1);
     EXPECT_EQ(got.count, 5);
-    for (size_t i = 0; i < 5; i++) expect_text(&got, i, names[i]);
+    for (size_t i = 0; i < 5; i++)
+        expect_text(&got, i, names[i]);
     EXPECT_EQ(got.counts.files_skipped, 3);
     EXPECT_EQ(got.counts.warnings, 0);
     wgt_reading_fini(&got);
@@ -98,10 +100,34 @@ static void test_directory_order(void)
     wgt_reading_fini(&got);
 }
 
+/* A loop, a link to nowhere, a file and a directory that are met twice. */
+static void test_links(void)
+{
+    const char *input = wgt_in("links");
+
+    EXPECT_EQ(mkdir(input, 0700), 0);
+    EXPECT_EQ(mkdir(wgt_in("links/b"), 0700), 0);
+    (void)wgt_put_text("links/b/real.txt", "real");
+    EXPECT_EQ(symlink("b/real.txt", wgt_in("links/a.txt")), 0); /* comes first, so it is the one */
+    EXPECT_EQ(symlink("../../links", wgt_in("links/b/loop")), 0);
+    EXPECT_EQ(symlink("b", wgt_in("links/c")), 0);
+    EXPECT_EQ(symlink("nowhere", wgt_in("links/d.txt")), 0);
+    wgt_reading got = read_all(&input, 1);
+    EXPECT_EQ(got.count, 1);
+    expect_text(&got, 0, "real");
+    if (got.count == 1) EXPECT_IN(got.documents[0].source, "links/a.txt");
+    EXPECT_EQ(got.counts.warnings, 3);
+    EXPECT_IN(got.log.data, "links/b/loop: passed over: this directory was met before");
+    EXPECT_IN(got.log.data, "links/c: passed over: this directory was met before");
+    EXPECT_IN(got.log.data, "links/d.txt: passed over: No such file");
+    wgt_reading_fini(&got);
+}
+
 /* A name that is not UTF-8 is written so that it can be had back. */
 static void test_odd_names(void)
 {
-    const char *inputs[] = {wgt_put_text("odd\xFF\xC3(\".txt", "x"), wgt_put_text("new\nline.txt", "y")};
+    const char *inputs[] = {wgt_put_text("odd\xFF\xC3(\".txt", "x"),
+                            wgt_put_text("new\nline.txt", "y")};
     wgt_reading got = read_all(inputs, 2);
 
     EXPECT_EQ(got.count, 2);
@@ -142,8 +168,8 @@ static void test_named_unknown(void)
     }
     wgt_reading_fini(&got);
 
-    got = wgt_read(&(wg_reader_options){.inputs = &inputs[2], .input_count = 1,
-                                        .format = WG_FORMAT_TEXT});
+    got = wgt_read(
+        &(wg_reader_options){.inputs = &inputs[2], .input_count = 1, .format = WG_FORMAT_TEXT});
     expect_text(&got, 0, "ab\xEF\xBF\xBD");
     EXPECT_IN(got.log.data, " byte 2: ");
     wgt_reading_fini(&got);
@@ -162,7 +188,9 @@ static void test_utf16(void)
         wgt_reading got = read_all(inputs, 2);
         wgi_read_bytes_max(0);
         EXPECT_EQ(got.count, 2);
-        expect_text(&got, 0, "a\xF0\x9F\x98\x80\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+        expect_text(&got, 0,
+                    "a\xF0\x9F\x98\x80\xEF\xBF\xBD"
+                    "b\xEF\xBF\xBD");
         expect_text(&got, 1, "\xC3\xA9");
         EXPECT_EQ(got.counts.warnings, 1);
         EXPECT_IN(got.log.data, " byte 8: "); /* mark 2, a 2, pair 4, then the lone half */
@@ -173,7 +201,8 @@ static void test_utf16(void)
 static void test_lines(void)
 {
     const char *input = wgt_put("l.txt", "one\r\n\nthree\fx\rend", 17);
-    wgt_reading got = wgt_read(&(wg_reader_options){.inputs = &input, .input_count = 1, .lines = 1});
+    wgt_reading got =
+        wgt_read(&(wg_reader_options){.inputs = &input, .input_count = 1, .lines = 1});
 
     EXPECT_EQ(got.count, 3);
     expect_text(&got, 0, "one");
@@ -329,7 +358,8 @@ static void test_arguments(void)
 
     EXPECT_EQ(wg_reader_open(&reader, NULL, &err), WG_ERR_ARGUMENT);
     EXPECT(reader == NULL);
-    EXPECT_EQ(wg_reader_open(&reader, &(wg_reader_options){.input_count = 1}, &err), WG_ERR_ARGUMENT);
+    EXPECT_EQ(wg_reader_open(&reader, &(wg_reader_options){.input_count = 1}, &err),
+              WG_ERR_ARGUMENT);
     EXPECT_EQ(
         wg_reader_open(&reader, &(wg_reader_options){.inputs = &empty, .input_count = 1}, &err),
         WG_ERR_ARGUMENT);
@@ -377,6 +407,7 @@ int main(void)
     wgt_folder_make();
     test_order();
     test_directory_order();
+    test_links();
     test_odd_names();
     test_named_unknown();
     test_utf16();

@@ -52,7 +52,8 @@ static size_t item_count(wgi_slice array)
 {
     size_t count = 0;
 
-    while (item(array, count).data) count++;
+    while (item(array, count).data)
+        count++;
     return count;
 }
 
@@ -79,10 +80,10 @@ typedef struct verdict {
     char text[400];
 } verdict;
 
-#define UNMET(...)                                                                                 \
-    do {                                                                                           \
-        (void)snprintf(why->text, sizeof(why->text), __VA_ARGS__);                                 \
-        return false;                                                                              \
+#define UNMET(...)                                                 \
+    do {                                                           \
+        (void)snprintf(why->text, sizeof(why->text), __VA_ARGS__); \
+        return false;                                              \
     } while (0)
 
 static bool text_is(const wg_document *document, wgi_slice want, bool newline_may_go)
@@ -121,7 +122,8 @@ static bool check_unordered(const wgt_reading *got, wgi_slice expect, verdict *w
     if (!texts.data) return true;
     size_t count = item_count(texts), met = 0;
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < got->count; k++) met += text_is(&got->documents[k], item(texts, i), false);
+        for (size_t k = 0; k < got->count; k++)
+            met += text_is(&got->documents[k], item(texts, i), false);
     }
     if (met != count || got->count != count) UNMET("%zu of %zu texts found", met, count);
     for (size_t k = 1; k < got->count; k++) {
@@ -150,7 +152,8 @@ static bool check_ids(const wgt_reading *got, wgi_slice expect, verdict *why)
             (void)snprintf(text, sizeof(text), "%s", literal.data);
             wgi_buf_fini(&literal);
         }
-        if (!wgi_slice_is(id, text)) UNMET("id %zu is %.100s, expected %.100s", i, document->id, text);
+        if (!wgi_slice_is(id, text))
+            UNMET("id %zu is %.100s, expected %.100s", i, document->id, text);
     }
     return true;
 }
@@ -214,7 +217,8 @@ static bool check_error(const wgt_reading *got, wgi_slice expect, verdict *why)
     wgi_buf word = string_of(error);
     bool said = last->failure != WG_FAILURE_NONE && strstr(last->reason, word.data);
     wgi_buf_fini(&word);
-    if (!said) UNMET("the last document says '%s' %s", wg_failure_code(last->failure), last->reason);
+    if (!said)
+        UNMET("the last document says '%s' %s", wg_failure_code(last->failure), last->reason);
     return true;
 }
 
@@ -240,7 +244,8 @@ static bool check_contains(const wgt_reading *got, wgi_slice expect, verdict *wh
         UNMET("no text: %s", got->count ? got->documents[0].reason : "no document");
     const wg_document *document = &got->documents[0];
     uint64_t feeds = 0;
-    for (size_t i = 0; i < document->text_bytes; i++) feeds += document->text[i] == '\f';
+    for (size_t i = 0; i < document->text_bytes; i++)
+        feeds += document->text[i] == '\f';
     if (pages.data && feeds != number_of(pages)) UNMET("%" PRIu64 " pages", feeds);
     char *text = folded(document->text, document->text_bytes);
     size_t missing = 0;
@@ -303,7 +308,9 @@ static void check_row(wgi_slice row)
     char path[600], folder[256] = "";
     const char *input = path;
     verdict why = {""};
-    wg_reader_options options = {.inputs = &input, .input_count = 1, .text_field = field.data,
+    wg_reader_options options = {.inputs = &input,
+                                 .input_count = 1,
+                                 .text_field = field.data,
                                  .lines = member(expect, "mode").data != NULL};
 
     (void)snprintf(path, sizeof(path), "%s%s", CASES, file.data);

@@ -66,6 +66,44 @@ static void test_parts_sample(void)
     wg_encoding_fini(&run.encoding);
 }
 
+/* {"normalizer": ..., "text": ..., "out": ...} */
+static void check_normalizer(wgi_slice line, size_t number, void *context)
+{
+    const wgi_char_table *chars = context;
+    static wgi_normalizer_scratch scratch;
+    wgi_normalizer normalizer = {0};
+    wgi_refusals refusals = {0};
+    wgi_buf text = {0}, want = {0};
+    wgi_slice part = {"", 0}, got = {"", 0};
+    wgi_field fields[] = {{.name = "normalizer", .kind = WGI_FIELD_RAW, .out = &part},
+                          {.name = "text", .kind = WGI_FIELD_TEXT, .out = &text},
+                          {.name = "out", .kind = WGI_FIELD_TEXT, .out = &want}};
+
+    EXPECT_OK(wgi_fields_read(line, "line", fields, 3, NULL, &err));
+    EXPECT_OK(wgi_normalizer_load(&normalizer, part, &refusals, &err));
+    EXPECT_EQ(refusals.count, 0);
+    EXPECT_OK(wgi_normalize(&normalizer, chars, (wgi_slice){text.data, text.count}, &scratch, &got,
+                            &err));
+    if (got.count != want.count || (got.count && memcmp(got.data, want.data, got.count) != 0)) {
+        wgt_fail_at("normalizer-sample.jsonl", (int)number);
+        fprintf(stderr, "is \"%.*s\", expected \"%s\"\n", (int)got.count, got.data, want.data);
+    }
+    wgi_buf_fini(&text);
+    wgi_buf_fini(&want);
+    wgi_buf_fini(&refusals.names);
+    wgi_normalizer_scratch_fini(&scratch);
+}
+
+static void test_normalizer_sample(void)
+{
+    wgi_char_table *chars = wgi_malloc(sizeof(*chars));
+
+    if (!chars) return;
+    wgi_char_table_fill(chars);
+    EXPECT_EQ(wgt_lines(WGT_DATA "/normalizer-sample.jsonl", check_normalizer, chars), 500);
+    wgi_free(chars);
+}
+
 /* ------------------------------------------------------------------------------ bad files */
 
 static void test_bad_files(void)
@@ -111,6 +149,13 @@ static void test_refusals(void)
         {"[]", "object", WG_ERR_FORMAT},
         {"{}", "\"model\" is missing", WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0}") ",\"stages\":1}", "stages", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") ",\"stages\\u0031\":1}", "stages1", WG_ERR_UNSUPPORTED},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}",
+         "merge 0 needs \"ab\"", WG_ERR_FORMAT},
+        {"{\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\",\"b\"]]}}",
+         "model type \"BPE\"", WG_ERR_UNSUPPORTED},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}",
+         "merge 0 is not two pieces", WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0}") ",\"version\":\"2.0\"}", "2.0", WG_ERR_UNSUPPORTED},
         {"{" MODEL("{\"a\":0}") "}", "unk_token \"?\"", WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0,\"a\":0}") "}", "id 0", WG_ERR_FORMAT},
@@ -331,6 +376,82 @@ static void test_chunks(void)
     wg_tokenizer_close(tokenizer);
 }
 
+/* A long text gives what its words give alone: chunks are cut between words only. */
+static void check_words(const wg_tokenizer *tokenizer, const char *const *words, size_t word_count)
+{
+    wg_encoding whole = {0}, word = {0};
+    wgi_ids want = {0};
+    static char text[30000];
+    size_t count = 0;
+    const wg_encode_options options = {.no_special_tokens = 1};
+
+    while (count < sizeof(text) - 200) {
+        char *begin = text + count;
+        size_t parts = wgt_below(20) ? 1 + wgt_below(12) : 0, bytes = 0;
+        for (size_t i = 0; i < parts; i++) {
+            const char *part = words[wgt_below(word_count)];
+            memcpy(begin + bytes, part, strlen(part));
+            bytes += strlen(part);
+        }
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, begin, bytes, NULL, 0, &options, &word, &err));
+        for (size_t i = 0; i < word.token_count; i++)
+            EXPECT_OK(wgi_ids_push(&want, word.token_ids[i], &err));
+        begin[bytes] = " \n\t\r"[wgt_below(4)];
+        count += bytes + 1;
+    }
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &whole, &err));
+    EXPECT(wgt_ids_are(whole.token_ids, whole.token_count, &want));
+    wgi_free(want.items);
+    wg_encoding_fini(&whole);
+    wg_encoding_fini(&word);
+}
+
+static void test_words(void)
+{
+    static const char *const words[] = {
+        "a", "b", ".", "\xC3\xA9", "e\xCC\x81", "\xE3\x81\x82", "=", "\xCC\xB8", "A"};
+    static const char *const files[] = {
+        "{" MODEL("{\"?\":0,\"a\":1,\"b\":2,\"##a\":3,\"##.\":4,\".\":5,\"##b\":6,\"\\u00e9\":7,\"#"
+                  "#\\u00e9\":8,"
+                  "\"\\u3042\":9,\"##\\u3042\":10}") ",\"normalizer\":{\"type\":\"NFC\"},\"pre_"
+                                                     "tokenizer\":{\"type\":\"WhitespaceSplit\"}}",
+        "{" MODEL("{\"?\":0,\"a\":1,\"b\":2,\"##a\":3,\".\":5,\"##b\":6,\"e\":7,\"##e\":8,"
+                  "\"\\u3042\":9,\"##\\u3042\":10}") "," BERT_PARTS "}"};
+
+    wgt_seed_set(11);
+    for (size_t i = 0; i < 2; i++) {
+        wg_tokenizer *tokenizer = NULL;
+        EXPECT_OK(parse(files[i], &tokenizer));
+        if (!tokenizer) continue;
+        for (int round = 0; round < 10; round++)
+            check_words(tokenizer, words, sizeof(words) / sizeof(words[0]));
+        wg_tokenizer_close(tokenizer);
+    }
+}
+
+/* The later of two tokens of one name counts, but once special is always special. */
+static void test_added_twice(void)
+{
+#define TWICE(special)                                                                       \
+    "{\"id\":1,\"content\":\"<x>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false," \
+    "\"normalized\":false,\"special\":" special "}"
+    wg_tokenizer *tokenizer = NULL;
+    wg_encoding encoding = {0};
+    wg_encode_options options = {.plain_specials = 1};
+
+    EXPECT_OK(parse("{" MODEL("{\"?\":0}") "," BERT_PARTS ",\"added_tokens\":[" TWICE(
+                        "true") "," TWICE("false") "]}",
+                    &tokenizer));
+    if (!tokenizer) return;
+    EXPECT_EQ(wg_tokenizer_vocabulary_count(tokenizer), 2);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "<x>", 3, NULL, 0, NULL, &encoding, &err));
+    EXPECT(encoding.token_count == 1 && encoding.token_ids[0] == 1);
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "<x>", 3, NULL, 0, &options, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 3);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
 /* Once warm, an encoding takes no memory; a giant text does not leave giant buffers. */
 static void test_steady(void)
 {
@@ -355,6 +476,7 @@ int main(void)
 {
     test_small_sample();
     test_parts_sample();
+    test_normalizer_sample();
     test_bad_files();
     test_refusals();
     test_cut_file();
@@ -364,6 +486,8 @@ int main(void)
     test_limits();
     test_bytes();
     test_chunks();
+    test_words();
+    test_added_twice();
     test_steady();
     return wgt_result();
 }

@@ -59,32 +59,44 @@ static void map_rows(const wgi_attention *attention, size_t *rows)
             *rows++ = i < kinds[kind].rows ? kinds[kind].first + i : WGI_CPU_NO_ROW;
 }
 
+/* How many heads a panel takes, and how many panels there are. */
+static void lay_out(wgi_attention *attention, const wgi_attention_shape *shape)
+{
+    size_t heads = shape->head_dim <= WGI_CPU_TILE ? WGI_CPU_TILE / shape->head_dim : 1;
+
+    if (heads > shape->key_head_count) heads = shape->key_head_count;
+    attention->shape = *shape;
+    attention->heads_per_panel = heads;
+    attention->panel_columns = heads * shape->head_dim;
+    attention->panel_stride = wgi_view_stride(attention->panel_columns);
+    attention->query_panels = (shape->head_count + heads - 1) / heads;
+    attention->key_panels = (shape->key_head_count + heads - 1) / heads;
+}
+
 wg_status wgi_cpu_attention_pack(const wgi_backend *self, wgi_attention **out,
                                  const wgi_attention_weights *weights, wg_error *err)
 {
     wg_status status = WG_OK;
     const wgi_attention_shape *shape = &weights->shape;
     size_t *rows = NULL;
-    wgi_attention *attention = wgi_calloc(1, sizeof(*attention));
+    wgi_attention *attention = NULL;
     wgi_cpu_linear_parts parts = {
         .weights = {weights->query, weights->key, weights->value},
         .biases = {weights->query_bias, weights->key_bias, weights->value_bias}};
 
     *out = NULL;
+    if (!shape->head_dim || !shape->key_head_count || shape->head_count % shape->key_head_count) {
+        status =
+            wgi_fail(err, WG_ERR_ARGUMENT, "%u heads over %u key heads of %u make no attention",
+                     shape->head_count, shape->key_head_count, shape->head_dim);
+        goto cleanup;
+    }
+    attention = wgi_calloc(1, sizeof(*attention));
     if (!attention) {
         status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for an attention layer");
         goto cleanup;
     }
-    attention->shape = *shape;
-    attention->heads_per_panel = shape->head_dim <= WGI_CPU_TILE ? WGI_CPU_TILE / shape->head_dim : 1;
-    if (attention->heads_per_panel > shape->key_head_count)
-        attention->heads_per_panel = shape->key_head_count;
-    attention->panel_columns = attention->heads_per_panel * shape->head_dim;
-    attention->panel_stride = wgi_view_stride(attention->panel_columns);
-    attention->query_panels =
-        (shape->head_count + attention->heads_per_panel - 1) / attention->heads_per_panel;
-    attention->key_panels =
-        (shape->key_head_count + attention->heads_per_panel - 1) / attention->heads_per_panel;
+    lay_out(attention, shape);
     parts.panel_count = attention->query_panels + 2 * attention->key_panels;
     parts.panel_columns = attention->panel_columns;
     rows = wgi_calloc(parts.panel_count * parts.panel_columns, sizeof(*rows));
@@ -139,10 +151,10 @@ void wgi_cpu_qkv(const wgi_backend *self, const wgi_attention *attention, wgi_vi
 
 /* Carved from a lane's scratch; counts bytes when base is NULL. */
 typedef struct attend_scratch {
-    float *keys;      /* [KEYS / 32][D][32] */
-    float *values;    /* [KEYS][out_stride] */
-    float *scores;    /* [QUERY_ROWS][SCORE_STRIDE] */
-    float *out;       /* [WGI_CPU_ATTEND_ROWS][out_stride] */
+    float *keys;       /* [KEYS / 32][D][32] */
+    float *values;     /* [KEYS][out_stride] */
+    float *scores;     /* [QUERY_ROWS][SCORE_STRIDE] */
+    float *out;        /* [WGI_CPU_ATTEND_ROWS][out_stride] */
     float *most, *sum; /* [WGI_CPU_ATTEND_ROWS] */
 } attend_scratch;
 
@@ -151,7 +163,7 @@ static size_t carve(const wgi_attention *attention, char *base, attend_scratch *
     size_t dim = attention->shape.head_dim, out_stride = round_up(dim, 16), at = 0;
     const size_t counts[6] = {KEYS * dim,
                               KEYS * out_stride,
-                              QUERY_ROWS * SCORE_STRIDE,
+                              (size_t)QUERY_ROWS * SCORE_STRIDE,
                               WGI_CPU_ATTEND_ROWS * out_stride,
                               WGI_CPU_ATTEND_ROWS,
                               WGI_CPU_ATTEND_ROWS};
@@ -176,7 +188,7 @@ typedef struct attend_call {
     const wgi_cpu_kernels *kernels;
     const wgi_attention *attention;
     const wgi_attend_item *item;
-    size_t head; /* of the query */
+    size_t head;                      /* of the query */
     const float *query, *key, *value; /* row 0 of the segment, this head */
     size_t stride;
     wgi_view out; /* row 0 of the segment, this head */
@@ -200,18 +212,36 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
     const attend_scratch *s = &call->scratch;
     size_t dim = shape->head_dim, out_stride = round_up(dim, 16), row = call->item->first + at;
     float *out = s->out + at * out_stride;
-    wgi_gemm qk = {.b = call->query + row * call->stride, .b_stride = call->stride,
-                   .a_stride = WGI_PANEL_COLUMNS, .c_stride = SCORE_STRIDE, .rows = rows,
-                   .columns = WGI_PANEL_COLUMNS, .depth = dim};
-    wgi_softmax softmax = {.scores = s->scores, .stride = SCORE_STRIDE, .most = s->most + at,
-                           .sum = s->sum + at, .out = out, .out_stride = out_stride,
-                           .columns = out_stride, .rows = rows, .keys = keys,
+    wgi_gemm qk = {.b = call->query + row * call->stride,
+                   .b_stride = call->stride,
+                   .a_stride = WGI_PANEL_COLUMNS,
+                   .c_stride = SCORE_STRIDE,
+                   .rows = rows,
+                   .columns = WGI_PANEL_COLUMNS,
+                   .depth = dim};
+    wgi_softmax softmax = {.scores = s->scores,
+                           .stride = SCORE_STRIDE,
+                           .most = s->most + at,
+                           .sum = s->sum + at,
+                           .out = out,
+                           .out_stride = out_stride,
+                           .columns = out_stride,
+                           .rows = rows,
+                           .keys = keys,
                            .keys_first = (ptrdiff_t)row + 1 - (ptrdiff_t)first,
-                           .is_causal = shape->is_causal != 0, .is_first = first == 0,
+                           .is_causal = shape->is_causal != 0,
+                           .is_first = first == 0,
                            .scale_log2 = shape->scale * 1.442695041f};
-    wgi_gemm pv = {.a = s->values, .a_stride = out_stride, .b = s->scores, .b_stride = SCORE_STRIDE,
-                   .c = out, .c_stride = out_stride, .rows = rows, .columns = out_stride,
-                   .depth = keys, .accumulate = first > 0};
+    wgi_gemm pv = {.a = s->values,
+                   .a_stride = out_stride,
+                   .b = s->scores,
+                   .b_stride = SCORE_STRIDE,
+                   .c = out,
+                   .c_stride = out_stride,
+                   .rows = rows,
+                   .columns = out_stride,
+                   .depth = keys,
+                   .accumulate = first > 0};
 
     for (size_t key = 0; key < keys; key += WGI_PANEL_COLUMNS) {
         qk.a = s->keys + key * dim;
@@ -257,7 +287,9 @@ void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, con
 {
     const wgi_attention_shape *shape = &attention->shape;
     size_t group = shape->head_count / shape->key_head_count, row = item->segment.row;
-    attend_call call = {.kernels = wgi_cpu_of(self)->kernels, .attention = attention, .item = item,
+    attend_call call = {.kernels = wgi_cpu_of(self)->kernels,
+                        .attention = attention,
+                        .item = item,
                         .stride = attention->panel_stride};
 
     (void)carve(attention, scratch, &call.scratch);

@@ -39,9 +39,9 @@ static wgi_cpu_id cpu_id(void)
 
 bool wgi_cpu_has(wg_isa isa)
 {
-    const uint32_t leaf1 = 1u << 12 | 1u << 27 | 1u << 28;              /* FMA, OSXSAVE, AVX */
-    const uint32_t avx2 = 1u << 5;                                      /* of leaf 7 */
-    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* F, DQ, BW, VL */
+    const uint32_t leaf1 = 1u << 12 | 1u << 27 | 1u << 28;             /* FMA, OSXSAVE, AVX */
+    const uint32_t avx2 = 1u << 5;                                     /* of leaf 7 */
+    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
     const uint64_t ymm = 0x6, zmm = 0xE6; /* state of SSE, AVX; also masks and both zmm halves */
     wgi_cpu_id id;
 

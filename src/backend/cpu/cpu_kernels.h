@@ -51,7 +51,7 @@ typedef struct wgi_finish {
  * far (out) is scaled to the new maximum. Without is_first they hold the state of earlier tiles.
  */
 typedef struct wgi_softmax {
-    float *scores; /* [rows, stride]; keys behind a row's own count become 0, up to `keys` */
+    float *scores;     /* [rows, stride]; keys behind a row's own count become 0, up to `keys` */
     float *most, *sum; /* [rows] */
     float *out;        /* [rows, out_stride], columns of it are in use */
     size_t stride, out_stride, columns;

@@ -50,7 +50,7 @@ static size_t rest_width_of(size_t columns)
 
 size_t wgi_cpu_linear_scratch_bytes(void)
 {
-    return BLOCK * TILE * sizeof(float);
+    return (size_t)BLOCK * TILE * sizeof(float);
 }
 
 size_t wgi_cpu_linear_bytes(const wgi_linear *linear)
@@ -66,8 +66,8 @@ void wgi_cpu_linear_free(wgi_linear *linear)
 /* ----------------------------------------------------------------------------------- pack */
 
 /* One row of the stacked tensors, widened; its bias too. */
-static void stacked_row(const wgi_cpu_linear_parts *parts, size_t row, size_t inputs, float *weights,
-                        float *bias)
+static void stacked_row(const wgi_cpu_linear_parts *parts, size_t row, size_t inputs,
+                        float *weights, float *bias)
 {
     for (size_t i = 0; i < 3 && parts->weights[i]; i++) {
         const wgi_tensor *tensor = parts->weights[i];
@@ -104,8 +104,7 @@ static void find_kernels(tile_kernels *kernels, const wgi_linear *linear, size_t
 {
     if (width == 0) return;
     for (size_t i = 1; i <= BLOCK / 8; i++)
-        kernels->blocks[i] =
-            wgi_xsmm_find(width, 8 * i, linear->inputs, linear->in_stride, TILE);
+        kernels->blocks[i] = wgi_xsmm_find(width, 8 * i, linear->inputs, linear->in_stride, TILE);
     for (size_t i = 1; i < 8; i++)
         kernels->rests[i] = wgi_xsmm_find(width, i, linear->inputs, linear->in_stride, TILE);
 }
@@ -134,20 +133,27 @@ wg_status wgi_cpu_linear_make(const wgi_backend *self, wgi_linear **out,
                                         .panel_columns = parts->panel_columns};
 
     *out = NULL;
+    if (!shape.inputs || !shape.panel_count || !shape.panel_columns) {
+        status = wgi_fail(err, WG_ERR_ARGUMENT, "tensor '%s': a layer without rows or columns",
+                          parts->weights[0]->name);
+        goto cleanup;
+    }
     shape.wide_count = shape.panel_columns / TILE;
     shape.rest_width = rest_width_of(shape.panel_columns % TILE);
     shape.panel_width = shape.wide_count * TILE + shape.rest_width;
     shape.in_stride = wgi_view_stride(shape.inputs);
     if (!count_bytes(&shape, &head, &bias_bytes, &total)) {
-        status = wgi_fail(err, WG_ERR_LIMIT, "tensor '%s': too large to pack", parts->weights[0]->name);
+        status =
+            wgi_fail(err, WG_ERR_LIMIT, "tensor '%s': too large to pack", parts->weights[0]->name);
         goto cleanup;
     }
     shape.bytes = total;
     linear = wgi_malloc_aligned(WGI_BYTE_ALIGN, total);
     row = wgi_malloc(shape.inputs * sizeof(float));
     if (!linear || !row) {
-        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the packed weights of '%s' (%zu bytes)",
-                          parts->weights[0]->name, total);
+        status =
+            wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the packed weights of '%s' (%zu bytes)",
+                     parts->weights[0]->name, total);
         goto cleanup;
     }
     *linear = shape;
@@ -181,8 +187,10 @@ cleanup:
 wg_status wgi_cpu_linear_pack(const wgi_backend *self, wgi_linear **out, const wgi_tensor *weight,
                               const wgi_tensor *bias, wg_error *err)
 {
-    wgi_cpu_linear_parts parts = {
-        .weights = {weight}, .biases = {bias}, .panel_count = 1, .panel_columns = (size_t)weight->shape[0]};
+    wgi_cpu_linear_parts parts = {.weights = {weight},
+                                  .biases = {bias},
+                                  .panel_count = 1,
+                                  .panel_columns = (size_t)weight->shape[0]};
 
     return wgi_cpu_linear_make(self, out, &parts, err);
 }
@@ -206,8 +214,14 @@ static void multiply(const linear_call *call, const tile_kernels *tiles, const f
     bool fits = call->in.stride == call->linear->in_stride;
     wgi_xsmm_tile block = fits ? tiles->blocks[whole / 8] : NULL;
     wgi_xsmm_tile last = fits ? tiles->rests[rest] : NULL;
-    wgi_gemm own = {.a = weights, .a_stride = width, .b = in, .b_stride = call->in.stride,
-                    .c = call->tile, .c_stride = TILE, .rows = whole, .columns = width,
+    wgi_gemm own = {.a = weights,
+                    .a_stride = width,
+                    .b = in,
+                    .b_stride = call->in.stride,
+                    .c = call->tile,
+                    .c_stride = TILE,
+                    .rows = whole,
+                    .columns = width,
                     .depth = call->linear->inputs};
 
     if (whole && block)
@@ -240,12 +254,16 @@ static void run_block(const linear_call *call, size_t row, size_t rows)
             size_t have = linear->panel_columns - at;
             bool is_wide = have >= TILE;
             size_t width = is_wide ? TILE : linear->rest_width;
-            wgi_finish end = {.tile = call->tile, .tile_stride = TILE,
-                              .bias = linear->bias + base + at, .out = out + at,
+            wgi_finish end = {.tile = call->tile,
+                              .tile_stride = TILE,
+                              .bias = linear->bias + base + at,
+                              .out = out + at,
                               .out_stride = call->out.stride,
                               .residual = residual ? residual + at : NULL,
-                              .residual_stride = call->residual.stride, .rows = rows,
-                              .columns = is_wide ? TILE : have, .activation = call->activation};
+                              .residual_stride = call->residual.stride,
+                              .rows = rows,
+                              .columns = is_wide ? TILE : have,
+                              .activation = call->activation};
 
             multiply(call, is_wide ? &linear->wide : &linear->rest,
                      linear->weights + (base + at) * linear->inputs, width, in, rows);
@@ -263,8 +281,13 @@ static void run(const linear_call *call, size_t rows)
 void wgi_cpu_linear(const wgi_backend *self, const wgi_linear *linear, wgi_view in, wgi_view out,
                     wgi_view residual, wgi_activation activation, size_t rows, void *scratch)
 {
-    linear_call call = {.kernels = wgi_cpu_of(self)->kernels, .linear = linear, .in = in, .out = out,
-                        .residual = residual, .activation = activation, .tile = scratch};
+    linear_call call = {.kernels = wgi_cpu_of(self)->kernels,
+                        .linear = linear,
+                        .in = in,
+                        .out = out,
+                        .residual = residual,
+                        .activation = activation,
+                        .tile = scratch};
 
     run(&call, rows);
 }
@@ -272,8 +295,12 @@ void wgi_cpu_linear(const wgi_backend *self, const wgi_linear *linear, wgi_view 
 void wgi_cpu_linear_panels(const wgi_backend *self, const wgi_linear *linear, wgi_view in,
                            wgi_view out, size_t panel_stride, size_t rows, void *scratch)
 {
-    linear_call call = {.kernels = wgi_cpu_of(self)->kernels, .linear = linear, .in = in, .out = out,
-                        .panel_stride = panel_stride, .tile = scratch};
+    linear_call call = {.kernels = wgi_cpu_of(self)->kernels,
+                        .linear = linear,
+                        .in = in,
+                        .out = out,
+                        .panel_stride = panel_stride,
+                        .tile = scratch};
 
     run(&call, rows);
 }

@@ -102,23 +102,19 @@ ALWAYS_INLINE void gemm_tile(const wgi_gemm *g, const float *a, const float *b, 
 {
     vf sum[VF_ROWS][2];
 
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < vectors; j++)
-            sum[i][j] = g->accumulate ? vf_load(c + (size_t)i * g->c_stride + j * VF_WIDTH)
-                                      : vf_set(0);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
+        g->accumulate ? vf_load(c + (size_t)i * g->c_stride + j * VF_WIDTH) : vf_set(0);
     for (size_t k = 0; k < g->depth; k++) {
         vf w[2];
-        UNROLL for (int j = 0; j < vectors; j++)
-            w[j] = vf_load(a + k * g->a_stride + j * VF_WIDTH);
-        UNROLL for (int i = 0; i < rows; i++) {
+        UNROLL for (int j = 0; j < vectors; j++) w[j] = vf_load(a + k * g->a_stride + j * VF_WIDTH);
+        UNROLL for (int i = 0; i < rows; i++)
+        {
             vf x = vf_set(b[(size_t)i * g->b_stride + k]);
-            UNROLL for (int j = 0; j < vectors; j++)
-                sum[i][j] = vf_fma(x, w[j], sum[i][j]);
+            UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = vf_fma(x, w[j], sum[i][j]);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < vectors; j++)
-            vf_store(c + (size_t)i * g->c_stride + j * VF_WIDTH, sum[i][j]);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++)
+        vf_store(c + (size_t)i * g->c_stride + j * VF_WIDTH, sum[i][j]);
 }
 
 /* All rows of one strip of columns, a register tile at a time. */
@@ -130,20 +126,21 @@ ALWAYS_INLINE void gemm_strip(const wgi_gemm *g, size_t column, const int vector
         const float *b = g->b + row * g->b_stride;
         float *c = g->c + row * g->c_stride + column;
 
-#define TILE(n)                                                                                    \
-    case n:                                                                                        \
-        gemm_tile(g, a, b, c, n, vectors);                                                         \
+#define TILE(n)                            \
+    case n:                                \
+        gemm_tile(g, a, b, c, n, vectors); \
         break;
         switch (g->rows - row) {
 #if VF_ROWS == 12
-            TILE(11) TILE(10) TILE(9) TILE(8) TILE(7) TILE(6)
+            TILE(11)
+            TILE(10)
+            TILE(9)
+            TILE(8) TILE(7) TILE(6)
 #endif
 #if VF_ROWS >= 6
-            TILE(5) TILE(4)
+                TILE(5) TILE(4)
 #endif
-            TILE(3) TILE(2) TILE(1)
-        default:
-            gemm_tile(g, a, b, c, VF_ROWS, vectors);
+                    TILE(3) TILE(2) TILE(1) default : gemm_tile(g, a, b, c, VF_ROWS, vectors);
         }
 #undef TILE
     }
@@ -191,12 +188,12 @@ ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activatio
 static void finish(const wgi_finish *f)
 {
     switch (f->activation) {
-#define CASE(name)                                                                                 \
-    case WGI_ACTIVATION_##name:                                                                    \
-        if (f->residual)                                                                           \
-            finish_as(f, WGI_ACTIVATION_##name, true);                                             \
-        else                                                                                       \
-            finish_as(f, WGI_ACTIVATION_##name, false);                                            \
+#define CASE(name)                                      \
+    case WGI_ACTIVATION_##name:                         \
+        if (f->residual)                                \
+            finish_as(f, WGI_ACTIVATION_##name, true);  \
+        else                                            \
+            finish_as(f, WGI_ACTIVATION_##name, false); \
         break;
         CASE(GELU)
         CASE(GELU_TANH)
@@ -258,20 +255,21 @@ static void softmax(const wgi_softmax *s)
             ptrdiff_t seen = s->keys_first + (ptrdiff_t)row;
             if (seen < (ptrdiff_t)count) count = seen < 0 ? 0 : (size_t)seen;
         }
-        float most = row_most(scores, count);
-        if (s->is_first) {
-            s->most[row] = most;
-            s->sum[row] = row_exp(scores, count, s->keys, s->scale_log2, most * s->scale_log2);
+        if (count == 0) { /* as if the tile were not there, to the bit */
+            memset(scores, 0, s->keys * sizeof(float));
             continue;
         }
-        float before = s->most[row];
+        float most = row_most(scores, count), before = s->is_first ? most : s->most[row];
         if (before > most) most = before;
-        float shift = most * s->scale_log2, sum = row_exp(scores, count, s->keys, s->scale_log2, shift);
-        vf fade = vf_exp2(vf_set(before * s->scale_log2 - shift));
-        float fades[VF_WIDTH];
-        vf_store(fades, fade);
+        float shift = most * s->scale_log2;
+        float sum = row_exp(scores, count, s->keys, s->scale_log2, shift);
         s->most[row] = most;
-        s->sum[row] = s->sum[row] * fades[0] + sum;
+        if (s->is_first) {
+            s->sum[row] = sum;
+            continue;
+        }
+        vf fade = vf_exp2(vf_set(before * s->scale_log2 - shift));
+        s->sum[row] = s->sum[row] * vf_first(fade) + sum;
         float *out = s->out + row * s->out_stride;
         for (size_t j = 0; j < s->columns; j += VF_WIDTH)
             vf_store(out + j, vf_mul(vf_load(out + j), fade));

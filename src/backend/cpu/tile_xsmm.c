@@ -4,9 +4,9 @@
  *
  * The law holds for output tiles of 32, 48 and 64 columns only: there every output is one chain of
  * fused multiply-adds over the depth, whatever the number of rows (with a remainder of 1 to 16
- * columns libxsmm keeps several partial sums, and their number depends on the rows). It is the chain
- * that kernels_body.h computes too, so a shape that libxsmm does not make may go there without a
- * bit changing; test_linear compares the two.
+ * columns libxsmm keeps several partial sums, and their number depends on the rows). It is the
+ * chain that kernels_body.h computes too, so a shape that libxsmm does not make may go there
+ * without a bit changing; test_linear compares the two.
  *
  * libxsmm generates for one instruction set a process. The first caller settles it; who wants
  * another afterwards gets none and uses our own kernels.

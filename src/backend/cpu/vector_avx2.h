@@ -21,9 +21,18 @@ static inline __m256i vf_mask(size_t count)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(most), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-static inline vf vf_set(float x) { return _mm256_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+static inline vf vf_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+static inline vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
 /* The first `count` floats (any count), zeros behind. */
 static inline vf vf_load_part(const float *p, size_t count)
 {
@@ -38,22 +47,53 @@ static inline vf vf_pick(vf a, vf b, size_t count)
 {
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(vf_mask(count)));
 }
-static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+static inline vf vf_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
 /* b when either is NaN. */
-static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
 /* Nearest integer, |x| < 2^22. */
-static inline vf vf_round(vf x) { return _mm256_round_ps(x, 8); }
+static inline vf vf_round(vf x)
+{
+    return _mm256_round_ps(x, 8);
+}
 /* x 2^n for integral n in [-126, 127]. */
 static inline vf vf_scale(vf x, vf n)
 {
     __m256i power = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(power, 23)));
+}
+static inline float vf_first(vf x)
+{
+    return _mm256_cvtss_f32(x);
 }
 static inline float vf_sum(vf x)
 {

@@ -17,12 +17,21 @@ typedef __m512 vf;
 /* clang-format off: one word a line reads as the table it is. */
 static inline __mmask16 vf_mask(size_t count)
 {
-    return count >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << count) - 1u);
+    return (__mmask16)(count >= 16 ? 0xFFFFu : (1u << count) - 1u);
 }
 
-static inline vf vf_set(float x) { return _mm512_set1_ps(x); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+static inline vf vf_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+static inline vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf x)
+{
+    _mm512_storeu_ps(p, x);
+}
 /* The first `count` floats (any count), zeros behind. */
 static inline vf vf_load_part(const float *p, size_t count)
 {
@@ -37,21 +46,61 @@ static inline vf vf_pick(vf a, vf b, size_t count)
 {
     return _mm512_mask_blend_ps(vf_mask(count), b, a);
 }
-static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+static inline vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
 /* b when either is NaN. */
-static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
 /* Nearest integer, |x| < 2^22. */
-static inline vf vf_round(vf x) { return _mm512_roundscale_ps(x, 8); }
+static inline vf vf_round(vf x)
+{
+    return _mm512_roundscale_ps(x, 8);
+}
 /* x 2^n for integral n in [-126, 127]. */
-static inline vf vf_scale(vf x, vf n) { return _mm512_scalef_ps(x, n); }
-static inline float vf_sum(vf x) { return _mm512_reduce_add_ps(x); }
-static inline float vf_most(vf x) { return _mm512_reduce_max_ps(x); }
+static inline vf vf_scale(vf x, vf n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+static inline float vf_first(vf x)
+{
+    return _mm512_cvtss_f32(x);
+}
+static inline float vf_sum(vf x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+static inline float vf_most(vf x)
+{
+    return _mm512_reduce_max_ps(x);
+}
 
 /* to[i * to_stride + j] = from[j * from_stride + i] for i < 16, j < 16. */
 static inline void vf_transpose(const float *from, size_t from_stride, float *to, size_t to_stride)

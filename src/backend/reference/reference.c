@@ -116,7 +116,7 @@ static size_t scratch_bytes(const wgi_backend *self, const wgi_attention *attent
 
 static size_t qkv_stride(const wgi_attention *attention)
 {
-    return ((size_t)attention->shape.head_count + 2u * attention->shape.key_head_count) *
+    return ((size_t)attention->shape.head_count + 2 * (size_t)attention->shape.key_head_count) *
            attention->shape.head_dim;
 }
 
@@ -143,7 +143,8 @@ static void embed(const wgi_backend *self, const wgi_embedding *embedding, const
             wgi_tensor_widen(embedding->token, (size_t)token_ids[row] * count + i, 1, &part);
             sum = (double)part;
             if (embedding->position) {
-                wgi_tensor_widen(embedding->position, (size_t)position_ids[row] * count + i, 1, &part);
+                wgi_tensor_widen(embedding->position, (size_t)position_ids[row] * count + i, 1,
+                                 &part);
                 sum += (double)part;
             }
             if (embedding->type) {
