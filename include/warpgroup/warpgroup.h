@@ -292,6 +292,7 @@ typedef struct wg_embed_options {
     uint32_t truncate_dim;   /* 0: all */
     const char *prompt;      /* put before each text; wins over prompt_name */
     const char *prompt_name; /* a name in config_sentence_transformers.json */
+    int plain_specials;      /* special tokens written in a text are plain text */
     uint64_t batch_tokens;   /* tokens of one bin; 0: auto */
     uint64_t memory_bytes;   /* ceiling for the process; 0: what machine and cgroup leave */
     uint32_t thread_count;   /* compute workers; 0: cores of the affinity mask */

@@ -265,6 +265,13 @@ void wgi_path_remove(const char *path)
     errno = kept;
 }
 
+uint64_t wgi_path_file_bytes(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+}
+
 wg_status wgi_path_real(wgi_buf *out, const char *path, wg_error *err)
 {
     char real[PATH_MAX];

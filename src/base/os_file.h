@@ -58,6 +58,9 @@ wg_status wgi_directory_sync(const char *path, wg_error *err);
 /* Takes back what was created here: a file, or an empty directory. Errors do not matter. */
 void wgi_path_remove(const char *path);
 
+/* Bytes of a regular file; 0 for anything else. */
+uint64_t wgi_path_file_bytes(const char *path);
+
 /* Appends the absolute path without links; the path must exist. */
 wg_status wgi_path_real(wgi_buf *out, const char *path, wg_error *err);
 

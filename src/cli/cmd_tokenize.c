@@ -54,7 +54,7 @@ int cli_tokenize(const cli_settings *settings)
     state.tokenizer = tokenizer;
     state.options.token_count_max = settings->job.embed.token_count_max;
     state.options.truncate = settings->job.embed.truncate;
-    state.options.plain_specials = settings->plain_specials;
+    state.options.plain_specials = settings->job.embed.plain_specials;
     int exit_status = cli_documents_each(settings, put_document, &state);
     wg_encoding_fini(&state.encoding);
     wg_tokenizer_close(tokenizer);

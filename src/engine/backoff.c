@@ -1,14 +1,12 @@
 /*
  * backoff.c - capacity as outer loop link adaptation sets a modulation scheme.
  *
- * A failure takes a step down at once, a success climbs by step * e / (1 - e).
- * Where failures come with a chance that rises with size, the capacity settles
- * where one bin in 1/e fails (A. Sampath et al., On setting reverse link power
- * control parameters, 1997; the outer loop of LTE and NR), and where the
- * shortage has passed it returns to what was measured. e is 10^-3: a failed bin
- * costs a run and a half, so a thousandth of the bins may pay for the size of
- * all others. Only bins that used most of the capacity are evidence that it
- * holds.
+ * A failure takes a step down at once, a success climbs by step * e / (1 - e). Where failures come
+ * with a chance that rises with size, the capacity settles where one bin in 1/e fails (A. Sampath
+ * et al., On setting reverse link power control parameters, 1997; the outer loop of LTE and NR),
+ * and where the shortage has passed it returns to what was measured. e is 10^-3: a failed bin costs
+ * a run and a half, so a thousandth of the bins may pay for the size of all others. Only bins that
+ * used most of the capacity are evidence that it holds.
  *
  * Threads: none; the engine's mutex guards it.
  */

@@ -1,11 +1,10 @@
 /*
  * bin.c - memory and boundary check of a bin.
  *
- * A bin is allocated once, for its capacity, as one block that is carved into
- * its arrays, so a ring of bins is a handful of allocations and no failure is
- * possible after opening. The check walks every array of a bin once; beside a
- * forward pass that costs nothing, and a bad bin from a caller becomes a
- * sentence instead of a read out of bounds.
+ * A bin is allocated once, for its capacity, as one block that is carved into its arrays, so a ring
+ * of bins is a handful of allocations and no failure is possible after opening. The check walks
+ * every array of a bin once; beside a forward pass that costs nothing, and a bad bin from a caller
+ * becomes a sentence instead of a read out of bounds.
  *
  * Threads: a bin belongs to one thread at a time.
  */
@@ -26,8 +25,7 @@ static bool carve(size_t *bytes, size_t count, size_t item_bytes, size_t *offset
            wgi_add(*bytes, size & ~(size_t)(BIN_ALIGN - 1), bytes);
 }
 
-/* Offsets of the arrays, in the order of wgi_bin; false when the sizes do not
- * fit. */
+/* Offsets of the arrays, in the order of wgi_bin; false when the sizes do not fit. */
 static bool bin_layout(size_t tokens, size_t sequences, size_t offsets[6], size_t *bytes)
 {
     size_t ends;

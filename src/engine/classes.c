@@ -1,20 +1,16 @@
 /*
- * classes.c - logical channel prioritisation (3GPP TS 38.321, section 5.4.3.1)
- * over bins.
+ * classes.c - logical channel prioritisation (3GPP TS 38.321, section 5.4.3.1) over bins.
  *
- * A bin is a transport block, a class a logical channel. In order of priority
- * every class is first served up to its token bucket, which fills at the rate
- * that it was promised; what room is left is given in strict priority. So the
- * first class gets what it asks for, and the last one its bucket. Before
- * either, sequences whose deadline would pass if they missed this bin.
+ * A bin is a transport block, a class a logical channel. In order of priority every class is first
+ * served up to its token bucket, which fills at the rate that it was promised; what room is left is
+ * given in strict priority. So the first class gets what it asks for, and the last one its bucket.
+ * Before either, sequences whose deadline would pass if they missed this bin.
  *
- *     bin   [ due | class 0: bucket | class 1: bucket | class 2: bucket | class
- * 0: rest | 1: rest ]
+ *     bin   [ due | class 0: bucket | class 1: bucket | class 2: bucket | class 0: rest | 1: rest ]
  *
- * While one class alone has something to send its round packs whole plans by
- * first-fit decreasing; only where classes meet is a bin filled in order of
- * age. Refused: one look-ahead over all classes, in which a plan made before an
- * urgent arrival would have to be torn up.
+ * While one class alone has something to send its round packs whole plans by first-fit decreasing;
+ * only where classes meet is a bin filled in order of age. Refused: one look-ahead over all
+ * classes, in which a plan made before an urgent arrival would have to be torn up.
  *
  * Threads: packer only.
  */

@@ -41,9 +41,8 @@ void wgi_classes_flush(wgi_classes *classes);
 bool wgi_classes_is_flushing(const wgi_classes *classes);
 
 /*
- * Fills an empty bin of at most fill->tokens_max tokens: what has a deadline
- * before `urgent_until`, then each class up to its bucket, then by priority.
- * False when nothing waits.
+ * Fills an empty bin of at most fill->tokens_max tokens: what has a deadline before `urgent_until`,
+ * then each class up to its bucket, then by priority. False when nothing waits.
  */
 bool wgi_classes_cut(wgi_classes *classes, wgi_fill *fill, uint64_t urgent_until);
 

@@ -1,29 +1,25 @@
 /*
  * dispatcher.c - opens and closes an engine, and runs its packer thread.
  *
- *     submit ─▶ queue (pages) ─▶ packer: classes, look-ahead, plan ─▶ ring ─▶
- * next ... release
+ *     submit ─▶ queue (pages) ─▶ packer: classes, look-ahead, plan ─▶ ring ─▶ next ... release
  *
- * Bins form as late as they may: the packer cuts only while a slot is free and
- * pace.c says so. Else it sleeps, and says in `want_at` how many tokens must
- * have been pushed for a wake-up to be worth while, so that most submissions
- * touch no lock but their lane's.
+ * Bins form as late as they may: the packer cuts only while a slot is free and pace.c says so. Else
+ * it sleeps, and says in `want_at` how many tokens must have been pushed for a wake-up to be worth
+ * while, so that most submissions touch no lock but their lane's.
  *
- * No wake-up is lost: want_at is set under the mutex before the packer looks at
- * the queue a last time and sleeps; a submitter first adds its tokens, then
- * reads want_at (both sequentially consistent), and takes the mutex before it
- * signals. All other conditions change under the mutex. Back-pressure works the
- * same way with `blocked_count` and the queue's free pages.
+ * No wake-up is lost: want_at is set under the mutex before the packer looks at the queue a last
+ * time and sleeps; a submitter first adds its tokens, then reads want_at (both sequentially
+ * consistent), and takes the mutex before it signals. All other conditions change under the mutex.
+ * Back-pressure works the same way with `blocked_count` and the queue's free pages.
  *
- * Closing waits for every thread that is inside a call, then for the packer.
- * What consumers still hold, bins or exported tensors, keeps the memory: the
- * last of it frees the engine.
+ * Closing waits for every thread that is inside a call, then for the packer. What consumers still
+ * hold, bins or exported tensors, keeps the memory: the last of it frees the engine.
  *
- * Refused: a lock-free ring of bins. A bin is handed over some hundred times a
- * second; a mutex is not seen there, and it can be read.
+ * Refused: a lock-free ring of bins. A bin is handed over some hundred times a second; a mutex is
+ * not seen there, and it can be read.
  *
- * Threads: this file's loop is the thread wg-packer, which alone touches
- * classes and rounds. Locks: engine, then a lane's, then the pool's.
+ * Threads: this file's loop is the thread wg-packer, which alone touches classes and rounds. Locks:
+ * engine, then a lane's, then the pool's.
  */
 #include "engine/dispatcher.h"
 
@@ -39,8 +35,7 @@
 #define NS_PER_S            1000000000u
 #define URGENT_RUNS         3.0 /* a deadline that near goes before all else */
 
-/* ------------------------------------------------------------------------------------
- * opening */
+/* ------------------------------------------------------------------------------------ opening */
 
 static wg_status check_classes(const wg_engine_options *options, wg_error *err)
 {
@@ -187,8 +182,7 @@ cleanup:
     return status;
 }
 
-/* ------------------------------------------------------------------------------------
- * closing */
+/* ------------------------------------------------------------------------------------ closing */
 
 void wgi_engine_tell(wg_engine *engine)
 {
@@ -246,8 +240,7 @@ void wg_engine_close(wg_engine *engine)
     close_last(engine);
 }
 
-/* -------------------------------------------------------------------------------------
- * packer */
+/* ------------------------------------------------------------------------------------- packer */
 
 void wgi_engine_sleep(wg_engine *engine, pthread_cond_t *condition, uint64_t until)
 {
@@ -320,9 +313,8 @@ static void drain(wg_engine *engine, uint64_t now)
     engine->noticed_tokens = engine->drained_tokens;
 }
 
-/* Nothing waits: pages that idle submitters keep may be what others sleep for,
- * and the end is told once. The mutex is held; true: it was given away
- * meanwhile. */
+/* Nothing waits: pages that idle submitters keep may be what others sleep for, and the end is told
+ * once. The mutex is held; true: it was given away meanwhile. */
 static bool when_empty(wg_engine *engine)
 {
     if (atomic_load(&engine->blocked_count) > 0) {
@@ -351,8 +343,8 @@ static void count_cut(wg_engine_cuts *cuts, wgi_pace_reason reason)
 }
 
 /*
- * Waits until a bin is to be filled and returns its slot, in the state FILLING
- * or REST; NULL when the engine was stopped. The mutex is held.
+ * Waits until a bin is to be filled and returns its slot, in the state FILLING or REST; NULL when
+ * the engine was stopped. The mutex is held.
  */
 static wgi_slot *wait_for_work(wg_engine *engine)
 {
@@ -438,8 +430,7 @@ static bool work_on(wg_engine *engine, wgi_slot *slot, wgi_fill *fill, double se
     return true;
 }
 
-/* One bin, from the decision to the ready list. The mutex is held and given
- * away meanwhile. */
+/* One bin, from the decision to the ready list. The mutex is held and given away meanwhile. */
 static void make_bin(wg_engine *engine, wgi_slot *slot)
 {
     const wg_engine_options *options = &engine->options;
@@ -470,8 +461,7 @@ static void make_bin(wg_engine *engine, wgi_slot *slot)
         engine->stats.cuts.again++;
     } else {
         count_bin(engine, &slot->bin, &fill);
-        /* Cutting takes about so long: the next bin is begun that much before it is
-         * wanted. */
+        /* Cutting takes about so long: the next bin is begun that much before it is wanted. */
         engine->pace.lead_ns = (7 * engine->pace.lead_ns + 2 * (wgi_clock_ns() - fill.now)) / 8;
     }
     slot->state = WGI_SLOT_READY;

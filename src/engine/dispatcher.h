@@ -1,7 +1,6 @@
 /*
- * dispatcher.h - the inside of wg_engine, shared by the files that make it up:
- * dispatcher.c (opening, the packer thread, closing), submit.c (submitters) and
- * hand_out.c (consumers).
+ * dispatcher.h - the inside of wg_engine, shared by the files that make it up: dispatcher.c
+ * (opening, the packer thread, closing), submit.c (submitters) and hand_out.c (consumers).
  */
 #ifndef WGI_DISPATCHER_H
 #define WGI_DISPATCHER_H
@@ -52,21 +51,17 @@ struct wg_engine {
 /* Completes and checks; no allocation. */
 wg_status wgi_engine_options_complete(wg_engine_options *options, wg_error *err);
 
-/* The mutex is held: nothing is left for anybody but what `consumer` itself
- * holds. */
+/* The mutex is held: nothing is left for anybody but what `consumer` itself holds. */
 bool wgi_engine_is_drained(const wg_engine *engine, const wg_consumer *consumer);
 /* The caller is the engine's own thread (inside `ready`). */
 bool wgi_engine_on_packer(const wg_engine *engine);
-/* Sleeps on a condition until it is signalled or `until` (monotonic) has come.
- */
+/* Sleeps on a condition until it is signalled or `until` (monotonic) has come. */
 void wgi_engine_sleep(wg_engine *engine, pthread_cond_t *condition, uint64_t until);
-/* Tells a consumer that polls. Without the mutex, as the last thing that a call
- * does. */
+/* Tells a consumer that polls. Without the mutex, as the last thing that a call does. */
 void wgi_engine_tell(wg_engine *engine);
 /* Whoever held bins has left without giving them back. */
 void wgi_engine_abandon(wg_engine *engine);
-/* Frees the engine if it was closed and nothing of it is out; unlocks in any
- * case. */
+/* Frees the engine if it was closed and nothing of it is out; unlocks in any case. */
 void wgi_engine_unlock(wg_engine *engine);
 
 #endif

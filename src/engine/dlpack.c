@@ -1,10 +1,9 @@
 /*
  * dlpack.c - the DLPack 1.0 structures and the deleter of an exported array.
  *
- * The layout is that of the DLPack specification (dmlc.github.io/dlpack,
- * version 1.0), declared here by its text so that no header of others is
- * needed. Each slot owns a fixed number of exports; an export is free while its
- * `slot` is NULL. The tensor is read-only, on the CPU, dense.
+ * The layout is that of the DLPack specification (dmlc.github.io/dlpack, version 1.0), declared
+ * here by its text so that no header of others is needed. Each slot owns a fixed number of exports;
+ * an export is free while `is_used` is false. The tensor is read-only, on the CPU, dense.
  *
  * Threads: wgi_export_fill under the engine's mutex, the deleter anywhere.
  */

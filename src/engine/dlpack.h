@@ -15,8 +15,7 @@ typedef struct wgi_export wgi_export;
 size_t wgi_export_bytes(void);
 
 /*
- * Fills export i of the slot. `release` is called once by the tensor's deleter,
- * on any thread.
+ * Fills export i of the slot. `release` is called once by the tensor's deleter, on any thread.
  */
 struct DLManagedTensorVersioned *wgi_export_fill(wgi_slot *slot, const wg_bin *view,
                                                  wg_bin_array array, void *owner,

@@ -1,10 +1,9 @@
 /*
  * fill.c - copies records into a bin.
  *
- * This is the one copy that a token makes inside the engine. Records come
- * mostly in the order in which they lie in their pages, so the holds of a page
- * are given back for many at once: an atomic subtraction for each sequence is a
- * tenth of the packer's time for texts of 20 tokens.
+ * This is the one copy that a token makes inside the engine. Records come mostly in the order in
+ * which they lie in their pages, so the holds of a page are given back for many at once, not by
+ * an atomic subtraction for each.
  *
  * Threads: packer only.
  */

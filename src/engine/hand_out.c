@@ -1,10 +1,10 @@
 /*
  * hand_out.c - the consumers' side of an engine: next, release, fail, export.
  *
- * Each hand-out of a slot has a ticket of its own, so a bin that is given back
- * twice, or after it was handed out again, is known and refused. A bin that
- * failed goes to the head of the ready list, whole or halved (ring.c says how);
- * what a consumer holds when its handle is closed goes there too.
+ * Each hand-out of a slot has a ticket of its own, so a bin that is given back twice, or after it
+ * was handed out again, is known and refused. A bin that failed goes to the head of the ready list,
+ * whole or halved (ring.c says how); what a consumer holds when its handle is closed goes there
+ * too.
  *
  * Threads: any; everything under the engine's mutex.
  */
@@ -36,8 +36,7 @@ wg_status wg_consumer_open(wg_consumer **out, wg_engine *engine, wg_error *err)
     return WG_OK;
 }
 
-/* ----------------------------------------------------------------------------------------
- * next */
+/* ---------------------------------------------------------------------------------------- next */
 
 static void hand_out(wg_engine *engine, wgi_slot *slot, wg_consumer *consumer, wg_bin *bin)
 {
@@ -107,8 +106,7 @@ wg_status wg_engine_next(wg_engine *engine, wg_consumer *consumer, uint64_t time
     return status;
 }
 
-/* ---------------------------------------------------------------------------------
- * giving back */
+/* --------------------------------------------------------------------------------- giving back */
 
 /* The slot is nobody's any more; what it still holds decides where it goes. */
 static void vacate(wg_engine *engine, wgi_slot *slot)
@@ -270,8 +268,7 @@ void wgi_engine_abandon(wg_engine *engine)
     (void)pthread_mutex_unlock(&engine->mutex);
 }
 
-/* --------------------------------------------------------------------------------------
- * export */
+/* -------------------------------------------------------------------------------------- export */
 
 static void export_over(void *owner, wgi_slot *slot)
 {
@@ -315,8 +312,7 @@ wg_status wg_engine_export(wg_engine *engine, const wg_bin *bin, wg_bin_array ar
     return status;
 }
 
-/* ----------------------------------------------------------------------------------
- * statistics */
+/* ---------------------------------------------------------------------------------- statistics */
 
 wg_status wg_engine_statistics(wg_engine *engine, wg_engine_stats *stats, wg_error *err)
 {

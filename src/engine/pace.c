@@ -1,29 +1,25 @@
 /*
  * pace.c - the adaptive window, and the fixed one.
  *
- * Adaptive. A bin is cut at once when the look-ahead is full, when somebody
- * presses, or when a deadline would otherwise pass. Else bins form as late as
- * they may: while the device is busy, waiting is free. When a worker is idle,
- * waiting pays only if it spares later arrivals a run of their own: with p
- * tokens pending, arrivals at r tokens/s and a bin of n tokens running for s(n)
- * = a + b n, one text that just misses the bin waits s(p) for the next. As long
- * as more arrives during s(p) than is pending, p < k r s(p), the bin grows;
- * with fewer it is cut. At light load r s is below one text, so the first text
- * goes at once; near saturation the bin grows to where fixed windows would have
- * held it. k is a little above 1, so that a device that is nearly busy runs as
- * full bins as under the fixed window. No text waits longer for company than
- * one such run or window_us, whichever is shorter.
+ * Adaptive. A bin is cut at once when the look-ahead is full, when somebody presses, or when a
+ * deadline would otherwise pass. Else bins form as late as they may: while the device is busy,
+ * waiting is free. When a worker is idle, waiting pays only if it spares later arrivals a run of
+ * their own: with p tokens pending, arrivals at r tokens/s and a bin of n tokens running for s(n) =
+ * a + b n, one text that just misses the bin waits s(p) for the next. As long as more arrives
+ * during s(p) than is pending, p < k r s(p), the bin grows; with fewer it is cut. At light load r s
+ * is below one text, so the first text goes at once; near saturation the bin grows to where fixed
+ * windows would have held it. k is a little above 1, so that a device that is nearly busy runs as
+ * full bins as under the fixed window. No text waits longer for company than one such run or
+ * window_us, whichever is shorter.
  *
- * r is a moving average over about four runs, b and a a decayed least-squares
- * line through the bins served. Refused: a window that grows and shrinks by
- * steps (it oscillates with bursts), and cutting at every idle moment (the
- * first text of a burst then runs alone, the rest waits for it).
+ * r is a moving average over about four runs, b and a a decayed least-squares line through the bins
+ * served. Refused: a window that grows and shrinks by steps (it oscillates with bursts), and
+ * cutting at every idle moment (the first text of a burst then runs alone, the rest waits for it).
  *
  * With classes, a bin that nobody can run yet stays open even when it could be filled: what arrives
  * while the device is busy, and goes first, then waits for the rest of one run and not of two.
  *
- * Fixed: after window_sequences or window_us, whether the device is busy or
- * not.
+ * Fixed: after window_sequences or window_us, whether the device is busy or not.
  *
  * Threads: none.
  */
@@ -57,8 +53,7 @@ void wgi_pace_arrived(wgi_pace *pace, uint64_t tokens, uint64_t now)
     double elapsed, constant, share;
 
     if (now <= pace->arrival_ns) {
-        /* The same instant: what came counts as spread over the average's own time.
-         */
+        /* The same instant: what came counts as spread over the average's own time. */
         pace->tokens_per_ns += (double)tokens / AVERAGE_NS_LEAST;
         return;
     }

@@ -1,8 +1,8 @@
 /*
  * pace.h - when to cut a bin: a pure function of what is known and of the time.
  *
- * Nothing in here reads a clock, sleeps or locks, so a simulation in virtual
- * time drives the code that ships (tests/unit/test_window.c).
+ * Nothing in here reads a clock, sleeps or locks, so a simulation in virtual time drives the code
+ * that ships (tests/unit/test_window_sim.c).
  */
 #ifndef WGI_PACE_H
 #define WGI_PACE_H

@@ -1,23 +1,21 @@
 /*
  * pack.c - first-fit decreasing in O(n log n).
  *
- * Lengths are sorted (stable radix sort, longest first) and go, in that order,
- * into the first bin that has room. "The first bin with room" is asked of a
- * tournament tree: leaf b holds what is left in bin b, every inner node the
- * larger of its children, so the leftmost leaf with enough is found by one walk
- * down (D. S. Johnson, Near-Optimal Bin Packing Algorithms, 1973).
+ * Lengths are sorted (stable radix sort, longest first) and go, in that order, into the first bin
+ * that has room. "The first bin with room" is asked of a tournament tree: leaf b holds what is left
+ * in bin b, every inner node the larger of its children, so the leftmost leaf with enough is found
+ * by one walk down (D. S. Johnson, Near-Optimal Bin Packing Algorithms, 1973).
  *
  *                 max 9                  room of the bins: 3 0 9 5
- *              3         9               a text of 5 goes left when the left
- * node has >= 5, 3   0     9   5             else right: bin 2
+ *              3         9               a text of 5 goes left when the left node has >= 5,
+ *            3   0     9   5             else right: bin 2
  *
- * Texts of one length are placed in one step: as many as the bin can take, then
- * one update of the tree. Corpora have few distinct lengths, so this is most of
- * the speed. The scan over all bins for each text was refused: it is quadratic
- * (docs/packing.md has both curves).
+ * Texts of one length are placed in one step: as many as the bin can take, then one update of the
+ * tree. Corpora have few distinct lengths, so this is most of the speed. The scan over all bins for
+ * each text was refused: it is quadratic (docs/packing.md has both curves).
  *
- * The lower bound is L2 of Martello and Toth (Knapsack Problems, 1990,
- * section 8.3).
+ * A limit on the sum of squares gives each leaf a second number. A node then promises only that
+ * some bin below has the tokens and some the squares, so the walk may have to turn back.
  *
  * Threads: none; a packing belongs to one thread.
  */

@@ -1,6 +1,5 @@
 /*
- * pack.h - bin packing as a pure function: lengths in, bins out. No threads, no
- * I/O.
+ * pack.h - bin packing as a pure function: lengths in, bins out. No threads, no I/O.
  */
 #ifndef WGI_PACK_H
 #define WGI_PACK_H
@@ -28,9 +27,9 @@ typedef struct wgi_packing {
 } wgi_packing;
 
 /*
- * First-fit decreasing with a tournament tree, O(n log n). Ties keep the input
- * order, so the result is a function of the lengths alone. A length of 0 or
- * above limits.tokens is WG_ERR_ARGUMENT naming its index.
+ * First-fit decreasing with a tournament tree, O(n log n). Ties keep the input order, so the result
+ * is a function of the lengths alone. A length of 0 or above limits.tokens is WG_ERR_ARGUMENT
+ * naming its index.
  */
 wg_status wgi_pack_first_fit(wgi_packing *packing, const uint32_t *lengths, size_t count,
                              const wgi_pack_limits *limits, wg_error *err);

@@ -2,25 +2,22 @@
  * queue.c - where sequences wait for the packer.
  *
  *     submitter 1 ─▶ lane 0: lock, page ▓▓▓▓░░ ┐
- *     submitter 2 ─▶ lane 1: lock, page ▓░░░░░ ├─▶ packer drains each lane's
- * list in one step submitter 3 ─▶ lane 0 ...                ┘   and gives a
- * page back when its last record left
+ *     submitter 2 ─▶ lane 1: lock, page ▓░░░░░ ├─▶ packer drains each lane's list in one step
+ *     submitter 3 ─▶ lane 0 ...                ┘   and gives a page back when its last record left
  *
- * All memory is a fixed number of pages, taken at init: that bounds the queue
- * in bytes, and nothing is allocated while it runs. A record lies in one piece
- * in one page, so the packer copies it once, from the page to the bin. A page
- * returns to the pool when its `holds` fall to zero: one for each record, one
- * for the lane that still appends.
+ * All memory is a fixed number of pages, taken at init: that bounds the queue in bytes, and nothing
+ * is allocated while it runs. A record lies in one piece in one page, so the packer copies it once,
+ * from the page to the bin. A page returns to the pool when its `holds` fall to zero: one for each
+ * record, one for the lane that still appends.
  *
  * With classes, the last pages are kept for the first one: bulk work that fills the queue would
  * else hold urgent submitters back at its door.
  *
- * Refused: one lock and one deque (submitters and packer meet on it for every
- * sequence), and a byte ring (the packer takes sequences out of order, so its
- * tail would stand still behind one of them).
+ * Refused: one lock and one deque (submitters and packer meet on it for every sequence), and a byte
+ * ring (the packer takes sequences out of order, so its tail would stand still behind one of them).
  *
- * Threads: push on any, drain and release on the packer. A thread keeps its
- * lane, so its sequences stay in order. Locks: lane, then pool.
+ * Threads: push on any, drain and release on the packer. A thread keeps its lane, so its sequences
+ * stay in order. Locks: lane, then pool.
  */
 #include "engine/queue.h"
 

@@ -17,8 +17,7 @@
 #define WGI_CLASSES_MAX ((size_t)WG_ENGINE_CLASSES_MAX)
 #define WGI_NEVER       UINT64_MAX
 
-/* One waiting sequence; its token ids and then, if it has any, its type ids
- * follow it. */
+/* One waiting sequence; its token ids and then, if it has any, its type ids follow it. */
 typedef struct wgi_record {
     struct wgi_record *next;
     uint64_t id;
@@ -30,8 +29,7 @@ typedef struct wgi_record {
     uint16_t has_types;
 } wgi_record;
 
-/* Records in the order of their arrival, with what the packer wants to know of
- * them all. */
+/* Records in the order of their arrival, with what the packer wants to know of them all. */
 typedef struct wgi_record_list {
     wgi_record *first, *last;
     uint64_t record_count, token_count;
@@ -42,8 +40,7 @@ typedef struct wgi_page {
     struct wgi_page *next; /* on the free list */
     char *base;
     size_t used;
-    atomic_uint holds; /* records not yet released, and 1 for the lane that fills
-                          the page */
+    atomic_uint holds; /* records not yet released, and 1 for the lane that fills the page */
 } wgi_page;
 
 /* Submitters are spread over lanes, each with a lock and a page of its own. */
@@ -107,13 +104,12 @@ void wgi_queue_leave(wgi_lane *lane);
 void wgi_queue_empty(wgi_queue *queue);
 
 /*
- * Any thread; never blocks for long. Takes sequences [*done, count) and moves
- * *done on; those of one thread keep their order. They were checked before.
+ * Any thread; never blocks for long. Takes sequences [*done, count) and moves *done on; those of
+ * one thread keep their order. They were checked before.
  */
 wgi_queue_answer wgi_queue_push(wgi_queue *queue, wgi_lane *lane, const wg_sequence *sequences,
                                 uint64_t count, uint64_t *done, uint64_t now);
-/* After it has returned, no push succeeds and all that succeeded can be
- * drained. */
+/* After it has returned, no push succeeds and all that succeeded can be drained. */
 void wgi_queue_close(wgi_queue *queue);
 
 /* Packer only. Appends what waits to lists[class_count]. */

@@ -1,20 +1,17 @@
 /*
  * ring.c - slots of a fixed number, memory taken once.
  *
- * A bin that failed needs no memory to be split: what is handed out is always
- * the first sequences of the slot, so its first half is the same memory with
- * smaller counts, and when that is done the rest moves to the front. Splitting
- * into another slot was refused: when all bins fail at once no slot is free,
- * and the ring would stand still.
+ * A bin that failed needs no memory to be split: what is handed out is always the first sequences
+ * of the slot, so its first half is the same memory with smaller counts, and when that is done the
+ * rest moves to the front. Splitting into another slot was refused: when all bins fail at once no
+ * slot is free, and the ring would stand still.
  *
- * With a stage, a slot's memory comes from the backend (pinned), the backend's
- * copy begins when the slot is filled, and the packer waits for that copy
- * before it writes the slot again: a bin that is in flight is never
- * overwritten.
+ * With a stage, a slot's memory comes from the backend (pinned), the backend's copy begins when the
+ * slot is filled, and the packer waits for that copy before it writes the slot again: a bin that is
+ * in flight is never overwritten.
  *
- * Threads: lists and states under the engine's mutex; the contents of a slot
- * belong to the packer while it is filling or rest, to the consumer while it is
- * taken.
+ * Threads: lists and states under the engine's mutex; the contents of a slot belong to the packer
+ * while it is filling or rest, to the consumer while it is taken.
  */
 #include "engine/ring.h"
 

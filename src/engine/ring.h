@@ -3,9 +3,8 @@
  *
  *     free ─▶ filling ─▶ ready ─▶ taken ─▶ free            given back as done
  *                          ▲        │
- *                          ├────────┤                      failed: the same
- * again, or its first half └─ rest ◀┘                      done, and more of
- * what was split is left
+ *                          ├────────┤                      failed: the same again, or its first
+ * half └─ rest ◀┘                      done, and more of what was split is left
  */
 #ifndef WGI_RING_H
 #define WGI_RING_H
@@ -29,8 +28,7 @@ typedef enum wgi_slot_state {
 struct wgi_export; /* dlpack.h */
 
 typedef struct wgi_slot {
-    wgi_bin bin; /* first; its counts are of what is handed out, the first of
-                    `sequences` */
+    wgi_bin bin; /* first; its counts are of what is handed out, the first of `sequences` */
     wgi_slot_state state;
     uint32_t index;
     uint64_t *deadlines; /* [sequence capacity] */
@@ -75,16 +73,13 @@ void wgi_slot_list_push(wgi_slot_list *list, wgi_slot *slot);
 void wgi_slot_list_push_front(wgi_slot_list *list, wgi_slot *slot);
 wgi_slot *wgi_slot_list_pop(wgi_slot_list *list); /* NULL: empty */
 
-/* The slot of a view, or NULL and a sentence when it is not one that is handed
- * out. */
+/* The slot of a view, or NULL and a sentence when it is not one that is handed out. */
 wgi_slot *wgi_ring_find(wgi_ring *ring, const wg_bin *bin, wg_error *err);
 void wgi_slot_view(const wgi_ring *ring, const wgi_slot *slot, wg_bin *view);
 
-/* Packer: rows behind the last sequence, up to the multiple, become harmless.
- */
+/* Packer: rows behind the last sequence, up to the multiple, become harmless. */
 void wgi_slot_round_up(const wgi_ring *ring, wgi_slot *slot);
-/* Hands out only the first sequences, of at most `tokens` tokens but at least
- * one sequence. */
+/* Hands out only the first sequences, of at most `tokens` tokens but at least one sequence. */
 void wgi_slot_limit(wgi_slot *slot, size_t tokens);
 /* Packer: brings what follows the sequences handed out to the front. */
 void wgi_slot_shift(wgi_slot *slot);

@@ -3,21 +3,18 @@
  *
  *     backlog ─▶ look-ahead  [ a b c d e f g h ]     first-fit decreasing
  *                plan        bin 0: b f   bin 1: a c h   bin 2: d e   bin 3: g
- *                handed out  bin 0, bin 1, bin 2; then a new plan over g and
- * what came since
+ *                handed out  bin 0, bin 1, bin 2; then a new plan over g and what came since
  *
- * A plan lives for several bins, so packing costs little more than once a
- * sequence. It is given up when most of it has left and new sequences wait,
- * since the last bins of a plan are the emptiest and fill up in the next one. A
- * sequence that was oldest in two plans running goes out with the first bin of
- * the second: none waits for ever.
+ * A plan lives for several bins, so packing costs little more than once a sequence. It is given up
+ * when most of it has left and new sequences wait, since the last bins of a plan are the emptiest
+ * and fill up in the next one. A sequence that was oldest in two plans running goes out with the
+ * first bin of the second: none waits for ever.
  *
- * Refused: a plan for each bin over the whole look-ahead (its cost grows with
- * the look-ahead), and taking bins strictly in arrival order (next-fit leaves a
- * fifth of each bin empty).
+ * Refused: a plan for each bin over the whole look-ahead (its cost grows with the look-ahead), and
+ * taking bins strictly in arrival order (next-fit leaves a fifth of each bin empty).
  *
- * Where classes or deadlines choose, sequences are taken in order of age
- * instead, and the plan is made anew. Threads: packer only.
+ * Where classes or deadlines choose, sequences are taken in order of age instead, and the plan is
+ * made anew. Threads: packer only.
  */
 #include "engine/round.h"
 
@@ -69,8 +66,7 @@ void wgi_round_fini(wgi_round *round)
 
 size_t wgi_round_bytes(size_t capacity)
 {
-    /* Six arrays of 4 bytes an entry and up to three of the next power of two,
-     * and the records. */
+    /* Six arrays of 4 bytes an entry and up to three of the next power of two, and the records. */
     return capacity * (sizeof(wgi_record *) + 6 * 4 + 2 * 3 * 4);
 }
 
@@ -134,8 +130,7 @@ void wgi_round_refill(wgi_round *round)
     }
 }
 
-/* Lists the entries of each bin; the packer's answer is a bin for each entry.
- */
+/* Lists the entries of each bin; the packer's answer is a bin for each entry. */
 static void group_by_bin(wgi_round *round)
 {
     const uint32_t *bin_of = round->packing.bin_of;
@@ -166,8 +161,7 @@ static void pack(wgi_round *round)
         uint32_t count = round->records[i]->count;
         round->lengths[i] = count < limit ? count : limit;
     }
-    /* Lengths were checked at the door and memory is reserved: this cannot fail.
-     */
+    /* Lengths were checked at the door and memory is reserved: this cannot fail. */
     if (wgi_pack_first_fit(&round->packing, round->lengths, round->count, &round->limits, NULL) !=
         WG_OK)
         round->packing.bin_count = 0;

@@ -1,6 +1,5 @@
 /*
- * round.h - the packer's look-ahead over one class: which waiting sequences
- * share which bin.
+ * round.h - the packer's look-ahead over one class: which waiting sequences share which bin.
  */
 #ifndef WGI_ROUND_H
 #define WGI_ROUND_H
@@ -22,8 +21,7 @@ typedef struct wgi_round {
     size_t deadline_count; /* of those, with a deadline */
 
     wgi_packing packing;
-    uint32_t *items;         /* [capacity] entries of records by bin, input order inside a
-                                bin */
+    uint32_t *items;         /* [capacity] entries of records by bin, input order inside a bin */
     uint32_t *bin_begin;     /* [capacity + 1] */
     size_t bin_count;        /* of the plan */
     size_t bin_next;         /* bins before it have left */
@@ -56,11 +54,10 @@ static inline bool wgi_round_has_deadline(const wgi_round *round)
 {
     return round->deadline_count + round->backlog.deadline_count > 0;
 }
-/* Closes gaps in the look-ahead and takes in from the backlog; the order of
- * arrival stays, a plan that was made before does not. */
+/* Closes gaps in the look-ahead and takes in from the backlog; the order of arrival stays, a plan
+ * that was made before does not. */
 void wgi_round_refill(wgi_round *round);
-/* Serial of the oldest sequence that waits; serials count up from 0. WGI_NEVER:
- * nothing waits. */
+/* Serial of the oldest sequence that waits; serials count up from 0. WGI_NEVER: nothing waits. */
 uint64_t wgi_round_oldest(const wgi_round *round);
 /* One past the serial of the youngest. */
 static inline uint64_t wgi_round_youngest(const wgi_round *round)
@@ -69,17 +66,15 @@ static inline uint64_t wgi_round_youngest(const wgi_round *round)
 }
 /* When the oldest came; WGI_NEVER: nothing waits. */
 uint64_t wgi_round_arrival(const wgi_round *round);
-/* Earliest deadline that waits and is not before `from`; WGI_NEVER: none. Walks
- * the look-ahead. */
+/* Earliest deadline that waits and is not before `from`; WGI_NEVER: none. Walks the look-ahead. */
 uint64_t wgi_round_deadline(const wgi_round *round, uint64_t from);
 
 /* Fills an empty bin by plan; false when nothing waits. Allocates nothing. */
 bool wgi_round_cut(wgi_round *round, wgi_fill *fill);
 
 /*
- * Lays sequences that fit into a bin, oldest first, until `budget` tokens are
- * spent, and returns how many tokens they have. With deadline_until: only those
- * with a deadline in [from, until].
+ * Lays sequences that fit into a bin, oldest first, until `budget` tokens are spent, and returns
+ * how many tokens they have. With deadline_until: only those with a deadline in [from, until].
  */
 uint64_t wgi_round_take(wgi_round *round, wgi_fill *fill, uint64_t budget);
 uint64_t wgi_round_take_due(wgi_round *round, wgi_fill *fill, uint64_t from, uint64_t until);

@@ -1,9 +1,8 @@
 /*
  * submit.c - the submitters' side of an engine.
  *
- * A submission is checked, copied into a page of the thread's lane, and
- * forgotten. It takes the engine's mutex only when the packer asked to be woken
- * or the queue is full.
+ * A submission is checked, copied into a page of the thread's lane, and forgotten. It takes the
+ * engine's mutex only when the packer asked to be woken or the queue is full.
  *
  * Threads: any.
  */

@@ -6,7 +6,7 @@
 #ifndef WGI_FOOTPRINT_H
 #define WGI_FOOTPRINT_H
 
-#include "engine/engine.h"
+#include "engine/feed.h"
 #include "job/handles.h"
 #include "task/embed.h"
 

@@ -5,10 +5,12 @@
  *   run    road; then the report; then the sink is finished, so report.json is the last thing
  * written close
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/os_file.h"
 #include "corpus/reader.h"
 #include "job/report.h"
 #include "job/road.h"
@@ -21,6 +23,8 @@ struct wg_job {
     wgi_sink *sink; /* NULL for a plan */
     wgi_road *road;
     wgi_buf report;
+    atomic_ulong bytes_read; /* by the reader thread */
+    uint64_t bytes_total;    /* 0: not known */
     bool has_run;
 };
 
@@ -29,7 +33,9 @@ static wg_status next_document(void *context, wg_document *document, int *has_do
 {
     wg_job *job = context;
 
-    return wg_reader_next(job->reader, document, has_document, err);
+    wg_status status = wg_reader_next(job->reader, document, has_document, err);
+    atomic_store(&job->bytes_read, wg_reader_counted(job->reader).bytes);
+    return status;
 }
 
 static wg_status put_row(void *context, const wgi_row *row, wg_error *err)
@@ -54,6 +60,24 @@ static void interrupt_reader(void *context)
     wg_job *job = context;
 
     wgi_reader_stop(job->reader);
+}
+
+/* Bytes that will be read, when every input is a plain file of text: then progress has an end. */
+static uint64_t input_bytes(const wg_reader_options *input)
+{
+    static const char *const plain[] = {".jsonl", ".ndjson", ".txt", ".md"};
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < input->input_count; i++) {
+        const char *suffix = strrchr(input->inputs[i], '.');
+        uint64_t bytes = wgi_path_file_bytes(input->inputs[i]);
+        bool is_plain = false;
+        for (size_t k = 0; suffix && k < sizeof(plain) / sizeof(plain[0]); k++)
+            is_plain |= strcmp(suffix, plain[k]) == 0;
+        if (!is_plain || bytes == 0) return 0;
+        total += bytes;
+    }
+    return total;
 }
 
 wg_status wg_job_open(wg_job **out, const wg_model *model, const wg_job_options *options,
@@ -100,6 +124,7 @@ wg_status wg_job_open(wg_job **out, const wg_model *model, const wg_job_options 
                               },
                               err));
     }
+    job->bytes_total = input_bytes(&options->input);
     *out = job;
     job = NULL;
 
@@ -144,7 +169,14 @@ void wg_job_stop(wg_job *job)
 
 wg_progress wg_job_progress(const wg_job *job)
 {
-    return job ? wgi_road_progress(job->road) : (wg_progress){0};
+    wg_progress progress = {0};
+
+    if (job) {
+        progress = wgi_road_progress(job->road);
+        progress.bytes_read = atomic_load(&job->bytes_read);
+        progress.bytes_total = job->bytes_total;
+    }
+    return progress;
 }
 
 const char *wg_job_report(const wg_job *job)

@@ -76,6 +76,7 @@ static void *reader_body(void *argument)
     }
     if (status != WG_OK && status != WG_ERR_CLOSED && status != WG_ERR_INTERRUPTED)
         wgi_road_fail(road, status, &err);
+    atomic_store(&road->is_input_done, true);
     wgi_window_input_done(&road->window);
     return NULL;
 }
@@ -183,7 +184,8 @@ static wg_status write_row(wgi_road *road, const wgi_entry *entry, wg_error *err
         tally->truncated += entry->is_truncated;
         wgi_tally_tokens(tally, entry->token_count);
         atomic_fetch_add(&road->tokens_done, entry->token_count);
-        if (tally->first_row_s == 0) tally->first_row_s = (double)(begin - road->begin_ns) * 1e-9;
+        if (tally->first_row_s == 0)
+            tally->first_row_s = (double)(begin - atomic_load(&road->begin_ns)) * 1e-9;
     }
     wg_status status = WG_OK;
     if (road->options.plan_only) {
@@ -254,7 +256,7 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
     bool has_reader = false;
     uint32_t wanted = road->tally.tokenizer_thread_count;
 
-    road->begin_ns = wgi_clock_ns();
+    atomic_store(&road->begin_ns, wgi_clock_ns());
     if (wanted > TOKENIZER_THREADS_MAX) wanted = TOKENIZER_THREADS_MAX;
     atomic_store(&road->tokenizers_left, (int)wanted);
 
@@ -289,7 +291,7 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
     wgi_crew_join(road->crew); /* freed after the engine, whose packer may still wake it */
     write_rest(road);
 
-    road->tally.run_s = (double)(wgi_clock_ns() - road->begin_ns) * 1e-9;
+    road->tally.run_s = (double)(wgi_clock_ns() - atomic_load(&road->begin_ns)) * 1e-9;
     wgi_road_settle(road);
     if (road->failure != WG_OK && err) *err = road->failure_error;
     return road->failure;
@@ -297,13 +299,14 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
 
 wg_progress wgi_road_progress(const wgi_road *road)
 {
-    uint64_t begin = road->begin_ns;
+    uint64_t begin = atomic_load(&road->begin_ns);
 
     return (wg_progress){
         .documents_read = atomic_load(&road->documents_read),
         .documents_done = atomic_load(&road->documents_done),
         .documents_failed = atomic_load(&road->documents_failed),
         .tokens_done = atomic_load(&road->tokens_done),
+        .input_is_done = atomic_load(&road->is_input_done),
         .seconds = begin ? (double)(wgi_clock_ns() - begin) * 1e-9 : 0,
     };
 }

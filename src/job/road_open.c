@@ -34,6 +34,7 @@ static wg_status settle_limit(wgi_road *road, wg_error *err)
     road->encode = (wg_encode_options){
         .token_count_max = road->tally.token_count_max,
         .truncate = road->options.embed.truncate,
+        .plain_specials = road->options.embed.plain_specials,
     };
     return WG_OK;
 }

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "base/crew.h"
-#include "engine/engine.h"
+#include "engine/feed.h"
 #include "job/padded.h"
 #include "job/road.h"
 #include "job/window.h"
@@ -44,7 +44,8 @@ struct wgi_road {
     size_t length_count, length_capacity;
 
     wgi_tally tally;
-    uint64_t begin_ns;
+    atomic_ulong begin_ns;
+    atomic_bool is_input_done;
     atomic_bool is_stop_asked, is_ending;
     atomic_int tokenizers_left;
     atomic_ulong read_ns, tokenize_ns;

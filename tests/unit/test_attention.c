@@ -112,6 +112,38 @@ static void check_right(const wgi_backend *backend, const layer *l, uint32_t cou
 }
 
 /*
+ * All weight in the first of two tiles, by hundreds of powers of two: the second must not become
+ * the measure. Scores near 300 carry rounding of 300 2^-23, hence the wider limit.
+ */
+static void check_steep(const wgi_backend *backend, const layer *l)
+{
+    enum { COUNT = 600 };
+    size_t columns = l->shape.head_count * l->shape.head_dim, stride = wgi_view_stride(columns);
+    wgi_segment segment = {0, COUNT, 0};
+    float *in = make_in(COUNT, 8);
+    wgi_view got = {wgt_floats(COUNT * stride), stride},
+             want = {wgt_floats(COUNT * stride), stride};
+    double worst = 0, most = 0;
+
+    for (size_t i = (size_t)512 * 48; i < (size_t)COUNT * 48; i++)
+        in[i] *= 1e-3f;
+    run(backend, l->packed, &l->shape, in, COUNT, &segment, 1, (uint32_t)backend->attend_rows, got);
+    run(reference_backend, l->reference, &l->shape, in, COUNT, &segment, 1, 128, want);
+    for (size_t row = 0; row < COUNT; row++)
+        for (size_t j = 0; j < columns; j++) {
+            double a = (double)got.data[row * stride + j], b = (double)want.data[row * stride + j];
+            if (!(fabs(a - b) <= worst)) worst = isnan(a) ? INFINITY : fabs(a - b);
+            if (fabs(b) > most) most = fabs(b);
+        }
+    EXPECT(worst <= 5e-4 * most);
+    if (!(worst <= 5e-4 * most))
+        fprintf(stderr, "  %s: error %g of %g\n", backend->isa, worst, most);
+    free(in);
+    free(got.data);
+    free(want.data);
+}
+
+/*
  * A text alone, against the same text between neighbours that hold infinities and NaN, at another
  * row, cut into other items.
  */
@@ -185,6 +217,43 @@ static void check_poison(const wgi_backend *backend, const layer *l)
     free(out.data);
 }
 
+/* The last rows of a very long text: scratch stays small, offsets stay right. */
+static void check_long(const wgi_backend *backend, const layer *l)
+{
+    enum { COUNT = 190000, ROWS = 20 };
+    const wgi_backend *backends[2] = {backend, reference_backend};
+    const wgi_attention *packed[2] = {l->packed, l->reference};
+    float *in = make_in(COUNT, 1);
+    float *outs[2] = {wgt_floats((size_t)COUNT * 16), wgt_floats((size_t)COUNT * 16)};
+    uint32_t first = (COUNT - ROWS) / 512 * 512;
+    double worst = 0;
+
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = backends[i]->qkv_bytes(packed[i], COUNT);
+        void *qkv = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        void *scratch =
+            aligned_alloc(64, (backends[i]->scratch_bytes(backends[i], packed[i]) + 63) / 64 * 64);
+        wgi_attend_item item = {{0, COUNT, 0}, first, ROWS, 0};
+        wgi_view view = {in, 48}, out = {outs[i], 16};
+
+        backends[i]->qkv(backends[i], packed[i], view, qkv, COUNT, 0, COUNT, scratch);
+        backends[i]->attend(backends[i], packed[i], qkv, COUNT, &item, out, scratch);
+        free(qkv);
+        free(scratch);
+    }
+    EXPECT(backend->scratch_bytes(backend, l->packed) < 1 << 20);
+    for (size_t row = first; row < first + ROWS; row++)
+        for (size_t j = 0; j < 8; j++) {
+            double error = fabs((double)outs[0][row * 16 + j] - (double)outs[1][row * 16 + j]);
+            if (!(error <= worst)) worst = isnan(error) ? INFINITY : error;
+        }
+    EXPECT(worst <= 2e-5);
+    if (!(worst <= 2e-5)) fprintf(stderr, "  %s: error %g\n", backend->isa, worst);
+    free(in);
+    free(outs[0]);
+    free(outs[1]);
+}
+
 /* Shapes that make no sense are refused, not divided by. */
 static void check_refused(const wgi_backend *backend)
 {
@@ -227,6 +296,10 @@ static void body(const wgi_backend *backend)
             free_layer(backend, &l);
         }
     check_refused(backend);
+    layer small = make_layer(backend, 1, 1, 8, 0);
+    check_steep(backend, &small);
+    check_long(backend, &small);
+    free_layer(backend, &small);
     layer flat = make_layer(backend, 2, 2, 32, 0), steep = make_layer(backend, 2, 1, 32, 1);
     check_right(backend, &flat, 700, 0.01f);
     check_right(backend, &steep, 1030, 1.6f);

@@ -3,7 +3,7 @@
  */
 #include "harness.h"
 
-#include "engine/engine.h"
+#include "engine/feed.h"
 #include "warpgroup/capacity.h"
 
 typedef struct device {

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
-#include "engine/engine.h"
+#include "engine/feed.h"
 #include "harness.h"
 
 #include <stdatomic.h>

@@ -289,8 +289,8 @@ static void test_consumers(void)
     EXPECT_EQ(take(engine, second, &again), WG_NEXT_BIN);
     EXPECT_OK(wg_engine_release(engine, &again, &err));
     EXPECT_EQ(take(engine, second, &again), WG_NEXT_DRAINED);
-    wg_consumer_close(second);
     wg_engine_close(engine);
+    wg_consumer_close(second); /* keeps the closed engine's memory until here */
     wg_engine_close(other);
 }
 

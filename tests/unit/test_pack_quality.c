@@ -56,7 +56,9 @@ static void test_random_sets(void)
     static const uint32_t factors[] = {1, 4, 32};
     wg_error err;
 
-    for (int policy = 0; policy < 2; policy++)
+    for (int policy = 0; policy < 2; policy++) {
+        int judged = 0, within = 0;
+
         for (int set = 0; set < 3; set++)
             for (int n = 0; n < 2; n++)
                 for (int f = 0; f < 3; f++) {
@@ -80,11 +82,17 @@ static void test_random_sets(void)
                            "(bins - 1) / L2 %.4f\n",
                            policy ? "best fit" : "first fit", names[set], counts[n], factors[f],
                            good, trials, gap);
-                    if (f == 0)
+                    if (f == 0) {
                         EXPECT(gap <= 1.02);
-                    else
-                        EXPECT(good * 100 >= trials * 95);
+                    } else {
+                        judged += trials;
+                        within += good;
+                    }
                 }
+        printf("%s: within L2 + 1 in %d of %d trials at 4 and 32 times the longest\n",
+               policy ? "best fit" : "first fit", within, judged);
+        EXPECT(within * 100 >= judged * 95);
+    }
 }
 
 /* Full bins cut into pieces: the optimum is their number. */

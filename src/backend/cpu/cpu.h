@@ -18,7 +18,7 @@
 #ifndef WGI_CPU_BLOCK_ROWS
 #define WGI_CPU_BLOCK_ROWS 96 /* measured, see docs/decisions.md; a multiple of 8 and of 12 */
 #endif
-#define WGI_CPU_BIN_TOKENS  2048 /* measured, likewise */
+#define WGI_CPU_BIN_TOKENS  1024 /* measured, likewise */
 #define WGI_CPU_TILE        64   /* output columns of one weight tile */
 #define WGI_CPU_ATTEND_ROWS 512  /* query rows of one attention item */
 #define WGI_CPU_KEYS        512 /* keys of one tile of online softmax, counted from a segment's start */

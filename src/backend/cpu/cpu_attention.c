@@ -12,9 +12,10 @@
  *
  * all in scratch that stays in L1 and L2, whatever the length. A segment of up to 512 keys is one
  * tile: the plain case, without rescaling. Only rows of the segment are ever read, so nothing in a
- * neighbour, not even an infinity, comes near. A row's bits depend on its own query and the keys
- * that it sees in their order: tiles start at the segment's start, every score and every output is
- * one chain of multiply-adds, and the row's sum runs over its own keys.
+ * neighbour, not even an infinity, comes near. Tiles are summed on their own and then merged, so
+ * that rounding grows with the number of tiles and not of keys. A row's bits depend on its own
+ * query and the keys that it sees in their order: tiles start at the segment's start, every score
+ * and every output is one chain of multiply-adds, and the row's sum runs over its own keys.
  *
  * The alternative, libxsmm tiles here too, wants a kernel for every pair of row and key counts.
  *
@@ -154,6 +155,8 @@ typedef struct attend_scratch {
     float *keys;       /* [KEYS / 32][D][32] */
     float *values;     /* [KEYS][out_stride] */
     float *scores;     /* [QUERY_ROWS][SCORE_STRIDE] */
+    float *part;       /* [QUERY_ROWS][out_stride]: P V of one tile behind the first */
+    float *fade;       /* [QUERY_ROWS] */
     float *out;        /* [WGI_CPU_ATTEND_ROWS][out_stride] */
     float *most, *sum; /* [WGI_CPU_ATTEND_ROWS] */
 } attend_scratch;
@@ -161,18 +164,21 @@ typedef struct attend_scratch {
 static size_t carve(const wgi_attention *attention, char *base, attend_scratch *scratch)
 {
     size_t dim = attention->shape.head_dim, out_stride = round_up(dim, 16), at = 0;
-    const size_t counts[6] = {KEYS * dim,
-                              KEYS * out_stride,
-                              (size_t)QUERY_ROWS * SCORE_STRIDE,
-                              WGI_CPU_ATTEND_ROWS * out_stride,
-                              WGI_CPU_ATTEND_ROWS,
-                              WGI_CPU_ATTEND_ROWS};
-    float **const parts[6] = {&scratch->keys, &scratch->values, &scratch->scores,
-                              &scratch->out,  &scratch->most,   &scratch->sum};
+    const struct {
+        float **part;
+        size_t count;
+    } parts[] = {{&scratch->keys, KEYS * dim},
+                 {&scratch->values, KEYS * out_stride},
+                 {&scratch->scores, (size_t)QUERY_ROWS * SCORE_STRIDE},
+                 {&scratch->part, QUERY_ROWS * out_stride},
+                 {&scratch->fade, QUERY_ROWS},
+                 {&scratch->out, WGI_CPU_ATTEND_ROWS * out_stride},
+                 {&scratch->most, WGI_CPU_ATTEND_ROWS},
+                 {&scratch->sum, WGI_CPU_ATTEND_ROWS}};
 
-    for (size_t i = 0; i < 6; i++) {
-        if (base) *parts[i] = (float *)(void *)(base + at);
-        at += round_up(counts[i] * sizeof(float), WGI_BYTE_ALIGN);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (base) *parts[i].part = (float *)(void *)(base + at);
+        at += round_up(parts[i].count * sizeof(float), WGI_BYTE_ALIGN);
     }
     return at;
 }
@@ -211,7 +217,7 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
     const wgi_attention_shape *shape = &call->attention->shape;
     const attend_scratch *s = &call->scratch;
     size_t dim = shape->head_dim, out_stride = round_up(dim, 16), row = call->item->first + at;
-    float *out = s->out + at * out_stride;
+    float *out = s->out + at * out_stride, *part = first ? s->part : out;
     wgi_gemm qk = {.b = call->query + row * call->stride,
                    .b_stride = call->stride,
                    .a_stride = WGI_PANEL_COLUMNS,
@@ -223,9 +229,7 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
                            .stride = SCORE_STRIDE,
                            .most = s->most + at,
                            .sum = s->sum + at,
-                           .out = out,
-                           .out_stride = out_stride,
-                           .columns = out_stride,
+                           .fade = s->fade,
                            .rows = rows,
                            .keys = keys,
                            .keys_first = (ptrdiff_t)row + 1 - (ptrdiff_t)first,
@@ -236,12 +240,11 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
                    .a_stride = out_stride,
                    .b = s->scores,
                    .b_stride = SCORE_STRIDE,
-                   .c = out,
+                   .c = part,
                    .c_stride = out_stride,
                    .rows = rows,
                    .columns = out_stride,
-                   .depth = keys,
-                   .accumulate = first > 0};
+                   .depth = keys};
 
     for (size_t key = 0; key < keys; key += WGI_PANEL_COLUMNS) {
         qk.a = s->keys + key * dim;
@@ -250,6 +253,7 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
     }
     call->kernels->softmax(&softmax);
     call->kernels->gemm(&pv);
+    if (first) call->kernels->merge(out, part, out_stride, s->fade, rows);
     if (is_last)
         call->kernels->divide(out, out_stride, s->sum + at, call->out.data + row * call->out.stride,
                               call->out.stride, rows, dim);

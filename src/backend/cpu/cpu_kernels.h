@@ -6,7 +6,7 @@
  * product is rounded before it is added.
  *
  * The law: every output float of gemm is one chain acc = fma(a, b, acc) over the depth in rising
- * order from 0 (or from the float that is there), whatever rows stand beside it. The other kernels
+ * order from 0, whatever rows stand beside it. The other kernels
  * compute a row from that row alone.
  *
  * Threads: constant tables; kernels have no state.
@@ -22,8 +22,7 @@
 #define WGI_PANEL_COLUMNS 32 /* keys of one packed panel [depth][32] */
 
 /*
- * c[r][j] (+)= sum over k of b[r][k] a[k][j]. columns: a multiple of 16. Row-major, strides in
- * floats.
+ * c[r][j] = sum over k of b[r][k] a[k][j]. columns: a multiple of 16. Row-major, strides in floats.
  */
 typedef struct wgi_gemm {
     const float *a; /* [depth, columns], weights */
@@ -31,7 +30,6 @@ typedef struct wgi_gemm {
     float *c;       /* [rows, columns] */
     size_t a_stride, b_stride, c_stride;
     size_t rows, columns, depth;
-    bool accumulate;
 } wgi_gemm;
 
 /* out = activation(tile + bias) + residual, on [rows, columns], any columns. */
@@ -47,15 +45,15 @@ typedef struct wgi_finish {
 
 /*
  * One step of online softmax (Milakov and Gimelshein 2018) over a tile of keys: scores become
- * exp(scale (score - most)), `most` and `sum` of the row move on, and what the row has gathered so
- * far (out) is scaled to the new maximum. Without is_first they hold the state of earlier tiles.
+ * exp(scale (score - most)); `most` and `sum` of the row move on, and `fade` is what the row has
+ * gathered so far must be multiplied by. Without is_first, most and sum hold the state of earlier
+ * tiles. A row that sees no key of the tile keeps its state; its fade is WGI_FADE_NONE.
  */
+#define WGI_FADE_NONE (-1.0f)
 typedef struct wgi_softmax {
-    float *scores;     /* [rows, stride]; keys behind a row's own count become 0, up to `keys` */
-    float *most, *sum; /* [rows] */
-    float *out;        /* [rows, out_stride], columns of it are in use */
-    size_t stride, out_stride, columns;
-    size_t rows, keys;
+    float *scores;            /* [rows, stride]; a row's unseen keys become 0, up to `keys` */
+    float *most, *sum, *fade; /* [rows]; fade is not written for the first tile */
+    size_t stride, rows, keys;
     ptrdiff_t keys_first; /* when causal, row r sees keys_first + r keys of this tile (0: none) */
     bool is_causal, is_first;
     float scale_log2; /* scale on the scores times log2 e */
@@ -66,6 +64,8 @@ typedef struct wgi_cpu_kernels {
     void (*gemm)(const wgi_gemm *gemm);
     void (*finish)(const wgi_finish *finish);
     void (*softmax)(const wgi_softmax *softmax);
+    /* out[r][j] = fade[r] out[r][j] + part[r][j], columns a multiple of 16, one stride for both. */
+    void (*merge)(float *out, const float *part, size_t stride, const float *fade, size_t rows);
     /* out[r][j] = in[r][j] / sum[r] */
     void (*divide)(const float *in, size_t in_stride, const float *sum, float *out,
                    size_t out_stride, size_t rows, size_t columns);

@@ -103,7 +103,7 @@ ALWAYS_INLINE void gemm_tile(const wgi_gemm *g, const float *a, const float *b, 
     vf sum[VF_ROWS][2];
 
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
-        g->accumulate ? vf_load(c + (size_t)i * g->c_stride + j * VF_WIDTH) : vf_set(0);
+        vf_set(0);
     for (size_t k = 0; k < g->depth; k++) {
         vf w[2];
         UNROLL for (int j = 0; j < vectors; j++) w[j] = vf_load(a + k * g->a_stride + j * VF_WIDTH);
@@ -126,23 +126,20 @@ ALWAYS_INLINE void gemm_strip(const wgi_gemm *g, size_t column, const int vector
         const float *b = g->b + row * g->b_stride;
         float *c = g->c + row * g->c_stride + column;
 
-#define TILE(n)                            \
-    case n:                                \
-        gemm_tile(g, a, b, c, n, vectors); \
-        break;
+/* clang-format off */
+#define TILE(n) case n: gemm_tile(g, a, b, c, n, vectors); break;
         switch (g->rows - row) {
 #if VF_ROWS == 12
-            TILE(11)
-            TILE(10)
-            TILE(9)
-            TILE(8) TILE(7) TILE(6)
+        TILE(11) TILE(10) TILE(9) TILE(8) TILE(7) TILE(6)
 #endif
 #if VF_ROWS >= 6
-                TILE(5) TILE(4)
+        TILE(5) TILE(4)
 #endif
-                    TILE(3) TILE(2) TILE(1) default : gemm_tile(g, a, b, c, VF_ROWS, vectors);
+        TILE(3) TILE(2) TILE(1)
+        default: gemm_tile(g, a, b, c, VF_ROWS, vectors);
         }
 #undef TILE
+        /* clang-format on */
     }
 }
 
@@ -257,6 +254,7 @@ static void softmax(const wgi_softmax *s)
         }
         if (count == 0) { /* as if the tile were not there, to the bit */
             memset(scores, 0, s->keys * sizeof(float));
+            s->fade[row] = WGI_FADE_NONE;
             continue;
         }
         float most = row_most(scores, count), before = s->is_first ? most : s->most[row];
@@ -268,11 +266,19 @@ static void softmax(const wgi_softmax *s)
             s->sum[row] = sum;
             continue;
         }
-        vf fade = vf_exp2(vf_set(before * s->scale_log2 - shift));
-        s->sum[row] = s->sum[row] * vf_first(fade) + sum;
-        float *out = s->out + row * s->out_stride;
-        for (size_t j = 0; j < s->columns; j += VF_WIDTH)
-            vf_store(out + j, vf_mul(vf_load(out + j), fade));
+        s->fade[row] = vf_first(vf_exp2(vf_set(before * s->scale_log2 - shift)));
+        s->sum[row] = s->sum[row] * s->fade[row] + sum;
+    }
+}
+
+static void merge(float *out, const float *part, size_t stride, const float *fade, size_t rows)
+{
+    for (size_t row = 0; row < rows; row++) {
+        vf by = vf_set(fade[row]);
+
+        if (fade[row] == WGI_FADE_NONE) continue;
+        for (size_t j = row * stride; j < (row + 1) * stride; j += VF_WIDTH)
+            vf_store(out + j, vf_fma(vf_load(out + j), by, vf_load(part + j)));
     }
 }
 
@@ -357,6 +363,7 @@ const wgi_cpu_kernels WGI_KERNELS = {
     .gemm = gemm,
     .finish = finish,
     .softmax = softmax,
+    .merge = merge,
     .divide = divide,
     .pack_keys = pack_keys,
     .pack_values = pack_values,

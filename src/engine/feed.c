@@ -1,10 +1,10 @@
 /*
- * engine.c - a thin use of the public engine.
+ * feed.c - a thin use of the public engine.
  *
- * A bin handed out is the first member of its slot, so it leads back to the
- * ticket with which it is released. Threads: any.
+ * A bin handed out is the first member of its slot, so it leads back to the ticket with which it is
+ * released. Threads: any.
  */
-#include "engine/engine.h"
+#include "engine/feed.h"
 
 #include "engine/dispatcher.h"
 
