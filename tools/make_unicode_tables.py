@@ -87,9 +87,9 @@ def measure_graphemes():
                 sets["CONTROL"].add(c)
             if sign("©\u200d" + c) != "X" + c and c not in sets["JOINS"]:
                 sets["PICTOGRAPH"].add(c)
-            if len(c.encode()) < 4 and c not in sets["CONTROL"] and each("क\u094d" + c + "\u0301") != "क\u094dX":
+            if len(c.encode()) < 4 and c not in sets["CONTROL"] | sets["JOINS"] and each("क\u094d" + c + "\u0301") != "क\u094dX":
                 sets["CONSONANT"].add(c)
-            if kha("क" + c + "ख\u0301") != "क" + c + "X" and c not in sets["PREPENDS"]:
+            if kha("क" + c + "ख\u0301") != "क" + c + "X" and c not in sets["PREPENDS"] | {"ख"}:
                 sets["LINKER"].add(c)
             if kha("क\u094d" + c + "ख\u0301") != "क\u094d" + c + "X" and c not in sets["PREPENDS"]:
                 sets["CONJUNCT"].add(c)
