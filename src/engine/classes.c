@@ -68,9 +68,9 @@ void wgi_classes_fini(wgi_classes *classes)
     memset(classes, 0, sizeof(*classes));
 }
 
-size_t wgi_classes_bytes(size_t count, size_t lookahead_sequences)
+size_t wgi_classes_bytes(size_t count, size_t lookahead_sequences, bool has_squares)
 {
-    return count * wgi_round_bytes(lookahead_sequences);
+    return count * wgi_round_bytes(lookahead_sequences, has_squares);
 }
 
 void wgi_classes_drain(wgi_classes *classes, wgi_queue *queue)

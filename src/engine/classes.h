@@ -27,7 +27,7 @@ wg_status wgi_classes_init(wgi_classes *classes, const wg_engine_class *options,
                            size_t lookahead_sequences, wg_error *err);
 void wgi_classes_fini(wgi_classes *classes);
 /* Bytes that init takes. */
-size_t wgi_classes_bytes(size_t count, size_t lookahead_sequences);
+size_t wgi_classes_bytes(size_t count, size_t lookahead_sequences, bool has_squares);
 
 void wgi_classes_drain(wgi_classes *classes, wgi_queue *queue);
 uint64_t wgi_classes_tokens(const wgi_classes *classes);

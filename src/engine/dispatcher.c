@@ -33,7 +33,8 @@
 #define LOOKAHEAD_BINS      32u
 #define ROUND_SEQUENCES_MAX ((uint64_t)1 << 16)
 #define NS_PER_S            1000000000u
-#define URGENT_RUNS         3.0 /* a deadline that near goes before all else */
+#define PENDING_TOKEN_BYTES (sizeof(int32_t) * 8) /* ids and types of four look-aheads */
+#define URGENT_RUNS         3.0                   /* a deadline that near goes before all else */
 
 /* ------------------------------------------------------------------------------------ opening */
 
@@ -69,7 +70,7 @@ static wg_status complete_sizes(wg_engine_options *options, wg_error *err)
     if (options->lookahead_tokens < options->bin_tokens)
         options->lookahead_tokens = options->bin_tokens;
     if (options->pending_bytes == 0) {
-        if (__builtin_mul_overflow(options->lookahead_tokens, 4 * 2 * sizeof(int32_t), &bytes))
+        if (__builtin_mul_overflow(options->lookahead_tokens, PENDING_TOKEN_BYTES, &bytes))
             return wgi_fail(err, WG_ERR_ARGUMENT, "a look-ahead of %llu tokens is too long",
                             (unsigned long long)options->lookahead_tokens);
         options->pending_bytes = bytes;
@@ -108,7 +109,10 @@ uint64_t wg_engine_bytes(const wg_engine_options *options)
     wgi_queue_layout(full.bin_tokens, full.pending_bytes, &page_bytes, &page_count);
     ring = wgi_ring_bytes(&full);
     if (!wgi_mul(page_bytes, page_count, &queue) || !wgi_add(queue, ring, &ring) ||
-        !wgi_add(ring, wgi_classes_bytes(full.class_count, lookahead_sequences(&full)), &ring) ||
+        !wgi_add(
+            ring,
+            wgi_classes_bytes(full.class_count, lookahead_sequences(&full), full.bin_squares > 0),
+            &ring) ||
         !wgi_add(ring, sizeof(wg_engine), &ring))
         return 0;
     return ring;

@@ -63,9 +63,7 @@ static wg_status scratch_take(wgi_packing *packing, size_t count, size_t leaf_co
 
     if (!scratch_bytes(count, leaf_count, has_squares, &bytes))
         return wgi_fail(err, WG_ERR_NO_MEMORY, "%zu sequences are too many to pack", count);
-    status = wgi_grow(&packing->scratch, &packing->scratch_bytes, bytes, 1, err);
-    if (status == WG_OK)
-        status = wgi_grow(&packing->bin_of, &packing->capacity, count, sizeof(uint32_t), err);
+    status = wgi_pack_memory(packing, bytes, count, err);
     if (status != WG_OK) return status;
     base = packing->scratch;
     scratch->order = base;
@@ -75,6 +73,17 @@ static wg_status scratch_take(wgi_packing *packing, size_t count, size_t leaf_co
     scratch->squares = has_squares ? (uint64_t *)(void *)(scratch->room + 4 * leaf_count) : NULL;
     scratch->leaf_count = leaf_count;
     return WG_OK;
+}
+
+size_t wgi_packing_bytes(size_t count, bool has_squares)
+{
+    size_t bytes, bins;
+
+    if (count > UINT32_MAX / 2 || !wgi_mul(count, sizeof(uint32_t), &bins) ||
+        !scratch_bytes(count, power_of_two(count), has_squares, &bytes) ||
+        !wgi_add(bytes, bins, &bytes))
+        return SIZE_MAX;
+    return bytes;
 }
 
 wg_status wgi_packing_reserve(wgi_packing *packing, size_t count, bool has_squares, wg_error *err)

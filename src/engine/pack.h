@@ -56,6 +56,8 @@ wg_status wgi_pack_balanced(wgi_packing *packing, const uint32_t *lengths, size_
 
 /* Takes all memory that first fit of `count` sequences can need: later calls allocate nothing. */
 wg_status wgi_packing_reserve(wgi_packing *packing, size_t count, bool has_squares, wg_error *err);
+/* Bytes that this takes; SIZE_MAX: too many. */
+size_t wgi_packing_bytes(size_t count, bool has_squares);
 void wgi_packing_fini(wgi_packing *packing);
 
 #endif

@@ -68,9 +68,7 @@ static wg_status take_memory(balance *b, wgi_packing *packing, size_t count, siz
         !wgi_mul(bin_count, 3 * sizeof(uint32_t) + 3 * sizeof(uint64_t), &more) ||
         !wgi_add(bytes, more, &bytes))
         return wgi_fail(err, WG_ERR_NO_MEMORY, "%zu bins are too many", bin_count);
-    status = wgi_grow(&packing->scratch, &packing->scratch_bytes, bytes, 1, err);
-    if (status == WG_OK)
-        status = wgi_grow(&packing->bin_of, &packing->capacity, count, sizeof(uint32_t), err);
+    status = wgi_pack_memory(packing, bytes, count, err);
     if (status != WG_OK) return status;
     memset(packing->scratch, 0, bytes);
     b->tokens = packing->scratch;

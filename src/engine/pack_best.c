@@ -92,9 +92,7 @@ static wg_status take_memory(best *b, wgi_packing *packing, size_t count, size_t
     if (!wgi_mul(count, 5 * sizeof(uint32_t) + sizeof(uint64_t), &bytes) ||
         !wgi_add(bytes, words * sizeof(uint64_t) + buckets * sizeof(uint32_t), &bytes))
         return wgi_fail(err, WG_ERR_NO_MEMORY, "%zu sequences are too many to pack", count);
-    status = wgi_grow(&packing->scratch, &packing->scratch_bytes, bytes, 1, err);
-    if (status == WG_OK)
-        status = wgi_grow(&packing->bin_of, &packing->capacity, count, sizeof(uint32_t), err);
+    status = wgi_pack_memory(packing, bytes, count, err);
     if (status != WG_OK) return status;
     base = packing->scratch;
     b->squares = (uint64_t *)(void *)base;

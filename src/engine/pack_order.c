@@ -15,6 +15,26 @@
 #define RADIX_BITS 11u
 #define RADIX_SIZE (1u << RADIX_BITS)
 
+wg_status wgi_pack_memory(wgi_packing *packing, size_t bytes, size_t count, wg_error *err)
+{
+    size_t bins_bytes;
+
+    if (bytes > packing->scratch_bytes) {
+        wgi_free(packing->scratch);
+        packing->scratch = wgi_malloc(bytes);
+        packing->scratch_bytes = packing->scratch ? bytes : 0;
+    }
+    if (count > packing->capacity) {
+        wgi_free(packing->bin_of);
+        packing->bin_of =
+            wgi_mul(count, sizeof(uint32_t), &bins_bytes) ? wgi_malloc(bins_bytes) : NULL;
+        packing->capacity = packing->bin_of ? count : 0;
+    }
+    if (packing->scratch_bytes < bytes || packing->capacity < count)
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory to pack %zu sequences", count);
+    return WG_OK;
+}
+
 wg_status wgi_pack_check(wgi_packing *packing, const uint32_t *lengths, size_t count,
                          const wgi_pack_limits *limits, uint32_t *longest, wg_error *err)
 {

@@ -6,6 +6,9 @@
 
 #include "engine/pack.h"
 
+/* Scratch of `bytes` and room for `count` bins; what they held is not kept. */
+wg_status wgi_pack_memory(wgi_packing *packing, size_t bytes, size_t count, wg_error *err);
+
 /* Empties the result, checks limits and lengths, and sums up. */
 wg_status wgi_pack_check(wgi_packing *packing, const uint32_t *lengths, size_t count,
                          const wgi_pack_limits *limits, uint32_t *longest, wg_error *err);

@@ -7,8 +7,8 @@
  *
  * A plan lives for several bins, so packing costs little more than once a sequence. It is given up
  * when most of it has left and new sequences wait, since the last bins of a plan are the emptiest
- * and fill up in the next one. A sequence that was oldest in two plans running goes out with the
- * first bin of the second: none waits for ever.
+ * and fill up in the next one. The bin that holds the oldest sequence goes first, whichever it is:
+ * none waits longer than a plan, and whoever writes rows in input order can begin at once.
  *
  * Refused: a plan for each bin over the whole look-ahead (its cost grows with the look-ahead), and
  * taking bins strictly in arrival order (next-fit leaves a fifth of each bin empty).
@@ -39,7 +39,7 @@ wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t
     round->tokens_max = tokens_max;
     round->capacity = capacity;
     drop_plan(round);
-    round->records = wgi_calloc(capacity, sizeof(round->records[0]));
+    round->records = wgi_calloc(capacity, sizeof(wgi_record *));
     round->lengths = wgi_calloc(capacity, sizeof(round->lengths[0]));
     round->items = wgi_calloc(capacity, sizeof(round->items[0]));
     round->bin_begin = wgi_calloc(capacity + 1, sizeof(round->bin_begin[0]));
@@ -64,10 +64,11 @@ void wgi_round_fini(wgi_round *round)
     memset(round, 0, sizeof(*round));
 }
 
-size_t wgi_round_bytes(size_t capacity)
+size_t wgi_round_bytes(size_t capacity, bool has_squares)
 {
-    /* Six arrays of 4 bytes an entry and up to three of the next power of two, and the records. */
-    return capacity * (sizeof(wgi_record *) + 6 * 4 + 2 * 3 * 4);
+    /* The records, three arrays of the round's, and what the packing reserves. */
+    return capacity * (sizeof(wgi_record *) + 3 * sizeof(uint32_t)) +
+           wgi_packing_bytes(capacity, has_squares);
 }
 
 void wgi_round_limit(wgi_round *round, size_t tokens)
@@ -169,21 +170,15 @@ static void pack(wgi_round *round)
 
 static bool plan(wgi_round *round)
 {
-    uint64_t oldest;
-    bool was_oldest;
-
     wgi_round_refill(round);
     drop_plan(round);
     if (round->count == 0) return false;
-    oldest = round->records[0]->serial;
-    was_oldest = round->plan_tokens > 0 && oldest == round->oldest_in_plan;
-    round->oldest_in_plan = oldest;
     round->plan_tokens = round->token_count;
     pack(round);
     round->bin_count = round->packing.bin_count;
     if (round->bin_count == 0) return false;
     group_by_bin(round);
-    if (was_oldest) round->bin_early = round->packing.bin_of[0];
+    round->bin_early = round->packing.bin_of[0];
     return true;
 }
 

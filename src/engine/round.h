@@ -21,13 +21,12 @@ typedef struct wgi_round {
     size_t deadline_count; /* of those, with a deadline */
 
     wgi_packing packing;
-    uint32_t *items;         /* [capacity] entries of records by bin, input order inside a bin */
-    uint32_t *bin_begin;     /* [capacity + 1] */
-    size_t bin_count;        /* of the plan */
-    size_t bin_next;         /* bins before it have left */
-    size_t bin_early;        /* to be handed out before its turn, or SIZE_MAX */
-    size_t plan_tokens;      /* token_count when the plan was made */
-    uint64_t oldest_in_plan; /* serial of the oldest sequence then */
+    uint32_t *items;     /* [capacity] entries of records by bin, input order inside a bin */
+    uint32_t *bin_begin; /* [capacity + 1] */
+    size_t bin_count;    /* of the plan */
+    size_t bin_next;     /* bins before it have left */
+    size_t bin_early;    /* holds the oldest: handed out before its turn; SIZE_MAX: it left */
+    size_t plan_tokens;  /* token_count when the plan was made */
 
     wgi_record_list backlog; /* drained, not yet in the look-ahead */
     uint64_t serial_next;    /* for the next sequence that is taken in */
@@ -37,7 +36,7 @@ wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t
                          size_t capacity, wg_error *err);
 void wgi_round_fini(wgi_round *round);
 /* Bytes that init takes. */
-size_t wgi_round_bytes(size_t capacity);
+size_t wgi_round_bytes(size_t capacity, bool has_squares);
 
 /* Bins become smaller or larger from the next one on. */
 void wgi_round_limit(wgi_round *round, size_t tokens);
