@@ -3,18 +3,24 @@
 
 Texts: every Unicode scalar alone, between letters and before a combining mark; runs of random
 code points; and lines of real files (documentation, translated manuals, message catalogues). Each
-difference is printed; exit status 1 when there was one.
+difference is printed; exit status 1 when there was one. Work is done in pieces, each in a process
+of its own with tokenizers of its own, since the package's caches only grow.
 
     python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3
     venv/bin/python tools/compare_tokenizer.py build/release/libwarpgroup.so TOKENIZER.json \\
         --files /usr/share/doc /usr/share/man /usr/share/perl --megabytes 8
+
+TOKENIZER may also be tests/data/tokenizer-families-sample.jsonl: then every family of it is compared,
+or those that --families names. --mixed N compares N tokenizers put together at random instead.
 """
 import argparse
 import ctypes
 import gzip
+import json
 import os
 import random
 import sys
+import tempfile
 import time
 
 import tokenizers
@@ -85,6 +91,52 @@ class Comparison:
               f"{time.time() - begin:.1f} s", flush=True)
 
 
+class Pieces:
+    """Comparisons of one tokenizer.json, in child processes."""
+
+    def __init__(self, library, path):
+        self.library, self.path = library, path
+        self.count = self.wrong = 0
+
+    def child(self, work):
+        """work(comparison) in a process of its own."""
+        sys.stdout.flush()
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                theirs = tokenizers.Tokenizer.from_file(self.path)
+                theirs.no_truncation()
+                theirs.no_padding()
+                comparison = Comparison(Ours(self.library, self.path), theirs, 5)
+                work(comparison)
+                os.write(write, json.dumps([comparison.count, comparison.wrong]).encode())
+                sys.stdout.flush()
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            answer = pipe.read()
+        os.waitpid(child, 0)
+        if not answer:
+            sys.exit(f"{self.path}: a child process failed")
+        count, wrong = json.loads(answer)
+        self.count += count
+        self.wrong += wrong
+
+    def many(self, texts, make, what, step=150_000, **options):
+        """make(text) of each of texts."""
+        before, wrong, begin = self.count, self.wrong, time.time()
+        for at in range(0, len(texts), step):
+            def work(comparison, part=texts[at:at + step]):
+                comparison.theirs.encode_special_tokens = bool(options.get("plain"))
+                for text in part:
+                    comparison.one(make(text), **options)
+            self.child(work)
+        print(f"{what}: {self.count - before} texts, {self.wrong - wrong} different, "
+              f"{time.time() - begin:.1f} s", flush=True)
+
+
 def read_lines(folders, bytes_max, random_source):
     """Lines of up to bytes_max bytes of files below folders, in a random but repeatable order."""
     paths = sorted(os.path.join(root, name) for folder in folders
@@ -120,7 +172,7 @@ def compare_truncation(comparison, texts, random_source):
     theirs = comparison.theirs
     for text in texts:
         pair = random_source.choice([None, random_source.choice(texts)])
-        most, truncate = random_source.randrange(3, 40), random_source.choice([HEAD, TAIL])
+        most, truncate = random_source.randrange(5, 40), random_source.choice([HEAD, TAIL])
         theirs.enable_truncation(most, direction="left" if truncate == TAIL else "right")
         comparison.one(text, pair, most=most, truncate=truncate)
     theirs.no_truncation()
@@ -129,8 +181,6 @@ def compare_truncation(comparison, texts, random_source):
 def compare_parts(library, path, lines, source):
     """The vocabulary of the file with other normalisers, splitters, templates and added tokens."""
     import itertools
-    import json
-    import tempfile
     bert = dict(type="BertNormalizer", clean_text=False, handle_chinese_chars=False, strip_accents=None,
                 lowercase=False)
     normal = [None, *({"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents")),
@@ -186,6 +236,82 @@ def compare_parts(library, path, lines, source):
     return 1 if wrong else 0
 
 
+def compare_whole(library, path, lines, source):
+    """All kinds of texts with one tokenizer.json; the number of differences."""
+    pieces = Pieces(library, path)
+    pieces.many(SCALARS, lambda c: c, "each scalar alone")
+    pieces.many(SCALARS, lambda c: "a" + c + "b", "each between letters")
+    pieces.many(SCALARS, lambda c: "x" + c + "\u0334\u0345y", "each before two marks")
+    pieces.many(list(random_texts(100_000, source)), str, "random code points")
+    pieces.many(lines, str, "lines of files", 20_000)
+    sample = source.sample(lines, min(20_000, len(lines))) + list(random_texts(2_000, source))
+    pieces.many(sample, str, "the same without special tokens", 20_000, no_specials=True)
+    specials = ["[CLS] a [SEP]", "[[SEP]]", "x[MASK]", "<s>a</s>", "<mask> <|im_start|>"]
+    pieces.many(sample + specials, str, "specials as plain text", 20_000, plain=True)
+    before, wrong = pieces.count, pieces.wrong
+    pieces.child(lambda comparison: compare_truncation(comparison, sample, source))
+    print(f"truncated, alone and in pairs: {pieces.count - before} texts, {pieces.wrong - wrong} different")
+    print(f"{path}: {pieces.count} texts in all, {pieces.wrong} different (tokenizers {tokenizers.__version__})",
+          flush=True)
+    return pieces.wrong
+
+
+def compare_families(library, path, names, lines, source):
+    wrong = 0
+    with open(path) as file:
+        entries = [json.loads(line) for line in file]
+    for entry in entries:
+        if names and entry["family"] not in names:
+            continue
+        with tempfile.NamedTemporaryFile("w", suffix=f"-{entry['family']}.json") as file:
+            json.dump(entry["tokenizer"], file)
+            file.flush()
+            wrong += compare_whole(library, file.name, lines, source)
+    return wrong
+
+
+def compare_mixed(library, count, seed):
+    """Tokenizers put together at random: `count` of them, 60 texts each."""
+    import tokenizer_families
+    charsmap, totals = tokenizer_families.small_charsmap(), {"right": 0, "wrong": 0, "refused": 0}
+
+    def one(number):
+        source = random.Random(number)
+        value = tokenizer_families.random_tokenizer(source, charsmap)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(value, file)
+            file.flush()
+            theirs = tokenizers.Tokenizer.from_file(file.name)
+            try:
+                ours = Ours(library, file.name)
+            except ValueError as error:
+                print(f"{number} refused: {str(error).split(': ', 1)[-1]}")
+                return "refused"
+        comparison = Comparison(ours, theirs, 1)
+        for i in range(60):
+            parts = 1 if i < 57 else 300
+            comparison.one("".join(tokenizer_families.random_text(source, source.choice([6, 12, 40])) for _ in range(parts)))
+        if comparison.wrong:
+            print(f"{number} is wrong: {json.dumps({**value, 'model': value['model']['type']})[:2000]}")
+        return "wrong" if comparison.wrong else "right"
+    for begin in range(seed, seed + count, 200):
+        sys.stdout.flush()
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            for number in range(begin, min(begin + 200, seed + count)):
+                os.write(write, one(number).encode() + b" ")
+            sys.stdout.flush()
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            for answer in pipe.read().split():
+                totals[answer] += 1
+        os.waitpid(child, 0)
+    print(f"{count} tokenizers: {totals}")
+    return count - totals["right"] - totals["refused"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("library")
@@ -193,37 +319,23 @@ def main():
     parser.add_argument("--files", nargs="*", default=[])
     parser.add_argument("--megabytes", type=float, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--families", nargs="*", default=[], help="only these of a families file")
     parser.add_argument("--parts", action="store_true", help="other parts with the file's vocabulary instead")
+    parser.add_argument("--mixed", type=int, metavar="N", help="N tokenizers put together at random instead")
     given = parser.parse_args()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
     source = random.Random(given.seed)
     path = given.tokenizer
     if os.path.isdir(path):
         path = os.path.join(path, "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(path)
-    theirs.no_truncation()
-    theirs.no_padding()
-    comparison = Comparison(Ours(given.library, path), theirs)
-
-    if given.parts:
-        lines = [line for line in read_lines(given.files, given.megabytes * 1e6, source) if line]
-        return compare_parts(given.library, path, lines, source)
-    comparison.many(SCALARS, "each scalar alone")
-    comparison.many(("a" + c + "b" for c in SCALARS), "each between letters")
-    comparison.many(("x" + c + "\u0334\u0345y" for c in SCALARS), "each before two marks")
-    comparison.many(random_texts(100_000, source), "random code points")
+    if given.mixed:
+        return 1 if compare_mixed(given.library, given.mixed, given.seed) else 0
     lines = [line for line in read_lines(given.files, given.megabytes * 1e6, source) if line]
-    comparison.many(lines, "lines of files")
-    sample = source.sample(lines, min(20_000, len(lines))) + list(random_texts(2_000, source))
-    comparison.many(sample, "the same without special tokens", no_specials=True)
-    theirs.encode_special_tokens = True
-    comparison.many(sample + ["[CLS] a [SEP]", "[[SEP]]", "x[MASK]"], "specials as plain text", plain=True)
-    theirs.encode_special_tokens = False
-    before, wrong = comparison.count, comparison.wrong
-    compare_truncation(comparison, sample, source)
-    print(f"truncated, alone and in pairs: {comparison.count - before} texts, "
-          f"{comparison.wrong - wrong} different")
-    print(f"{comparison.count} texts in all, {comparison.wrong} different (tokenizers {tokenizers.__version__})")
-    return 1 if comparison.wrong else 0
+    if given.parts:
+        return compare_parts(given.library, path, lines, source)
+    if path.endswith(".jsonl"):
+        return 1 if compare_families(given.library, path, given.families, lines, source) else 0
+    return 1 if compare_whole(given.library, path, lines, source) else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the tokenizer samples in tests/data out of made-up text, with ids of Hugging Face `tokenizers`.
 
-    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3
+    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 sentencepiece==0.2.3
     venv/bin/python tools/make_tokenizer_sample.py MINILM/tokenizer.json tests/data
 
 writes  tokenizer-minilm-sample.jsonl    texts and ids with the real all-MiniLM-L6-v2 vocabulary
@@ -9,6 +9,11 @@ writes  tokenizer-minilm-sample.jsonl    texts and ids with the real all-MiniLM-
         tokenizer-small-sample.jsonl     texts and ids with it
         tokenizer-parts-sample.jsonl     one small tokenizer a line, with other parts, and its texts
         normalizer-sample.jsonl          a normaliser, a text and what becomes of it
+        tokenizer-families-sample.jsonl  a line for each family of tokenizer_families.py: name, file, cases
+        tokenizer-mixed-sample.jsonl     small tokenizers with any parts at all, and their texts
+
+Training breaks ties at random, so tokenizers that are there already are kept; sentencepiece is needed
+only to make the families anew.
 
 Nothing is copied: words are syllables drawn at random (fixed seed) from the letters of a script.
 """
@@ -66,16 +71,16 @@ def english(source, vocabulary):
                     for _ in range(source.randrange(1, 30)))
 
 
-def cases(tokenizer, source, count, vocabulary):
+def cases(tokenizer, source, count, vocabulary, words_max=24):
     """Plain texts, pairs, limits from both ends, and specials kept out or plain."""
     for i in range(count):
-        text = english(source, vocabulary) if i % 4 == 0 else line(source)
+        text = english(source, vocabulary) if i % 4 == 0 else line(source, words_max)
         case = {"text": text}
         kind = i % 10
         if kind in (7, 8, 9):
-            most = source.randrange(3, 24)
+            most = source.randrange(5 if words_max < 24 else 3, 24)
             if kind > 7:
-                case["pair"] = line(source)
+                case["pair"] = line(source, words_max)
             case["max_length"] = most
             case["truncate"] = source.choice(["head", "tail"])
             tokenizer.enable_truncation(most, direction="left" if case["truncate"] == "tail" else "right")
@@ -84,7 +89,7 @@ def cases(tokenizer, source, count, vocabulary):
         if kind == 6:
             case["no_special_tokens"] = True
         if kind == 4:
-            case["pair"] = line(source)
+            case["pair"] = line(source, words_max)
         tokenizer.encode_special_tokens = "plain_specials" in case
         made = tokenizer.encode(text, case.get("pair"), add_special_tokens="no_special_tokens" not in case)
         tokenizer.encode_special_tokens = False
@@ -195,6 +200,38 @@ def normalizer_samples(source, count):
         yield {"normalizer": kinds[which], "text": text, "out": makers[which].normalize_str(text)}
 
 
+FAMILY_WORDS = ["the", "The", "of", "zikaru", "kazoru", "they'll", "We'RE", "it's", "12345", "x=1;", "\n\n", "  ", "\t", "\u2581",
+                "<s>", "</s>", "<mask>", "<|im_start|>", "<|x|>", "\u00e9t\u00e9 <b>", "<0x41>", "\u2167", "\u00b2", "'\u017f"]
+
+
+def family_samples(path, count):
+    """The families of the file that is there, else newly trained ones."""
+    import tokenizer_families
+    if os.path.exists(path):
+        with open(path) as file:
+            made = [(entry["family"], entry["tokenizer"]) for entry in map(json.loads, file)]
+    else:
+        source = random.Random(25)
+        texts = [line(source) for _ in range(1500)] + [english(source, FAMILY_WORDS) for _ in range(500)]
+        made = list(tokenizer_families.families(texts, 1200, tokenizer_families.sentencepiece_charsmap()))
+    for name, value in made:
+        tokenizer = Tokenizer.from_str(json.dumps(value))
+        yield {"family": name, "tokenizer": value,
+               "cases": list(cases(tokenizer, random.Random(name), count, FAMILY_WORDS, 9))}
+
+
+def mixed_samples(source, count):
+    import tokenizer_families
+    charsmap = tokenizer_families.small_charsmap()
+    for _ in range(count):
+        value = tokenizer_families.random_tokenizer(source, charsmap)
+        if '"first"' in json.dumps(value):  # refused with some normalisers
+            continue
+        tokenizer = Tokenizer.from_str(json.dumps(value))
+        texts = [tokenizer_families.random_text(source) for _ in range(24)]
+        yield {"tokenizer": value, "cases": [{"text": text, "ids": tokenizer.encode(text).ids} for text in texts]}
+
+
 def main():
     minilm, folder = sys.argv[1:3]
     with open(minilm) as file:
@@ -213,6 +250,9 @@ def main():
     write(os.path.join(folder, "tokenizer-small-sample.jsonl"), cases(tokenizer, source, 600, sorted(words)))
     write(os.path.join(folder, "normalizer-sample.jsonl"), normalizer_samples(random.Random(24), 500))
     write(os.path.join(folder, "tokenizer-parts-sample.jsonl"), parts_samples(random.Random(22), 45))
+    families = os.path.join(folder, "tokenizer-families-sample.jsonl")
+    write(families, list(family_samples(families, 520)))
+    write(os.path.join(folder, "tokenizer-mixed-sample.jsonl"), list(mixed_samples(random.Random(26), 60)))
 
 
 if __name__ == "__main__":

@@ -86,9 +86,7 @@ cleanup:
 }
 
 typedef struct added_load {
-    const wgi_piece_table *vocabulary;
-    const wgi_normalizer *normalizer;
-    const wgi_char_table *chars;
+    wgi_added_base base;
     wgi_refusals *refusals;
     wgi_piece_table names; /* name -> index in added->tokens */
     wgi_normalizer_scratch scratch;
@@ -99,7 +97,7 @@ typedef struct added_load {
 static wg_status give_id(added_load *load, const wgi_added_tokens *added, size_t same,
                          wgi_slice name, int32_t file_id, int32_t *id, wg_error *err)
 {
-    int32_t known = wgi_piece_table_find(load->vocabulary, name);
+    int32_t known = wgi_piece_table_find(load->base.vocabulary, name);
 
     if (same < added->count) known = added->tokens[same].id;
     if (known < 0) {
@@ -131,7 +129,8 @@ static wg_status load_token(added_load *load, wgi_added_tokens *added, wgi_slice
     size_t same = known >= 0 ? (size_t)known : added->count;
     WGI_TRY(give_id(load, added, same, name, file_id, &token.id, err));
     if (token.normalized) {
-        WGI_TRY(wgi_normalize(load->normalizer, load->chars, name, &load->scratch, &content, err));
+        WGI_TRY(wgi_normalize(load->base.normalizer, load->base.chars, name, true, &load->scratch,
+                              &content, err));
         if (content.count == 0) {
             status = wgi_fail(err, WG_ERR_FORMAT,
                               "added_tokens: nothing is left of \"%.*s\" once it is normalised",
@@ -188,16 +187,11 @@ static wg_status build_set(wgi_added_set *set, const wgi_added_tokens *added, bo
     return WG_OK;
 }
 
-wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part,
-                                const wgi_piece_table *vocabulary, const wgi_normalizer *normalizer,
-                                const wgi_char_table *chars, wgi_refusals *refusals, wg_error *err)
+wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part, wgi_added_base base,
+                                wgi_refusals *refusals, wg_error *err)
 {
     wg_status status = WG_OK;
-    added_load load = {.vocabulary = vocabulary,
-                       .normalizer = normalizer,
-                       .chars = chars,
-                       .refusals = refusals,
-                       .next_id = (int64_t)vocabulary->count};
+    added_load load = {.base = base, .refusals = refusals, .next_id = (int64_t)base.size};
     wgi_json json;
     wgi_slice item;
 
@@ -210,14 +204,34 @@ wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part,
         }
         WGI_TRY(wgi_json_finish(&json, err));
     }
-    WGI_TRY(build_set(&added->raw, added, false, err));
-    WGI_TRY(build_set(&added->normalized, added, true, err));
+    WGI_TRY(wgi_added_tokens_finish(added, err));
 
 cleanup:
     wgi_json_fini(&json);
     wgi_piece_table_fini(&load.names);
     wgi_normalizer_scratch_fini(&load.scratch);
     wgi_buf_fini(&load.content);
+    return status;
+}
+
+wg_status wgi_added_tokens_put(wgi_added_tokens *added, wgi_slice content, int32_t id,
+                               bool is_special, wg_error *err)
+{
+    const wgi_added_token token = {.id = id, .special = is_special};
+    const wgi_buf name = {(char *)content.data, content.count, 0}; /* only read */
+
+    if (id >= added->id_end) added->id_end = (int64_t)id + 1;
+    return keep_token(added, added->count, &token, &name, content, err);
+}
+
+wg_status wgi_added_tokens_finish(wgi_added_tokens *added, wg_error *err)
+{
+    wg_status status = WG_OK;
+
+    WGI_TRY(build_set(&added->raw, added, false, err));
+    WGI_TRY(build_set(&added->normalized, added, true, err));
+
+cleanup:
     return status;
 }
 

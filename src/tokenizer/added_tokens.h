@@ -66,10 +66,21 @@ typedef struct wgi_added_scan {
     bool has_token;
 } wgi_added_scan;
 
+/* What the tokens are added to. */
+typedef struct wgi_added_base {
+    const wgi_piece_table *vocabulary;
+    size_t size; /* of the vocabulary; new ids go on from there */
+    const wgi_normalizer *normalizer;
+    const wgi_char_table *chars;
+} wgi_added_base;
+
 /* part: the file's "added_tokens", null allowed. */
-wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part,
-                                const wgi_piece_table *vocabulary, const wgi_normalizer *normalizer,
-                                const wgi_char_table *chars, wgi_refusals *refusals, wg_error *err);
+wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part, wgi_added_base base,
+                                wgi_refusals *refusals, wg_error *err);
+/* One by one instead: a token matched on the text as it came, in the order of ids; then finish. */
+wg_status wgi_added_tokens_put(wgi_added_tokens *added, wgi_slice content, int32_t id,
+                               bool is_special, wg_error *err);
+wg_status wgi_added_tokens_finish(wgi_added_tokens *added, wg_error *err);
 void wgi_added_tokens_fini(wgi_added_tokens *added);
 
 bool wgi_added_next(wgi_added_scan *scan, wgi_section *section);

@@ -138,9 +138,11 @@ static size_t put_ascii(bert_run *run, const char *text, size_t count)
 }
 
 wg_status wgi_bert_normalize(const wgi_normalizer_step *step, const wgi_char_table *chars,
-                             wgi_slice text, wgi_buf *out, wgi_marks *marks, wg_error *err)
+                             wgi_slice text, wgi_buf *out, wgi_normalizer_scratch *scratch,
+                             wg_error *err)
 {
     wg_status status = WG_OK;
+    wgi_marks *marks = &scratch->marks;
     bert_run run = {step, chars, marks, NULL};
     size_t at = 0;
 

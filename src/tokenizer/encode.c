@@ -4,8 +4,9 @@
  *   text ─▶ sections (text | added token) ─▶ chunks of a few KiB ─▶ normalise ─▶ split ─▶ words ─▶
  * ids
  *
- * The idea: a chunk ends before a blank, where every stage so far forgets what was before; so its
- * buffers stay in the first-level cache, and work stops once enough tokens are there: forward when
+ * The idea: a chunk ends before a blank, where the stages forget what was before (if they do: some
+ * splitters and normalisers do not, and then the whole text is one chunk); so its buffers stay in
+ * the first-level cache, and work stops once enough tokens are there: forward when
  * the first are kept, backward from the end when the last are. Words of up to 16 bytes that give up
  * to 3 ids are remembered in a table that belongs to the encoding (one place a word, the later one
  * stays), so a common word costs two loads and a comparison. Refused: a cache shared by threads (a
@@ -39,7 +40,7 @@ typedef struct encode_scratch {
     uint64_t serial; /* whose words the cache holds */
     cached_word *cache;
     wgi_normalizer_scratch normalizer;
-    wgi_spans words, spare;
+    wgi_pre_scratch pre;
     wgi_word_scratch word;
     wgi_sections sections, inner;
     wgi_buf repaired;
@@ -124,7 +125,7 @@ static void reverse(int32_t *items, size_t count)
 
 static wg_status encode_words(encode_run *run, wgi_slice text, wg_error *err)
 {
-    const wgi_spans *words = &run->scratch->words;
+    const wgi_spans *words = &run->scratch->pre.words;
     wg_status status = WG_OK;
 
     for (size_t i = 0; i < words->count && !is_enough(run); i++) {
@@ -139,31 +140,39 @@ cleanup:
     return status;
 }
 
-static wg_status encode_normalized(encode_run *run, wgi_slice text, wg_error *err)
+static wg_status encode_normalized(encode_run *run, wgi_slice text, bool is_first, wg_error *err)
 {
     wg_status status = wgi_pre_tokenize(&run->tokenizer->pre_tokenizer, &run->tokenizer->chars,
-                                        text, &run->scratch->words, &run->scratch->spare, err);
+                                        text, is_first, &run->scratch->pre, &text, err);
 
     return status == WG_OK ? encode_words(run, text, err) : status;
 }
 
 /* -------------------------------------------------------------------------------- chunks */
 
-static bool is_cut(const wg_tokenizer *tokenizer, const char *at)
+/* May the text end before `at` (> 0)? */
+static bool is_cut(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
 {
-    unsigned char byte = (unsigned char)*at;
+    unsigned char byte = (unsigned char)text.data[at];
 
+    if (!tokenizer->pre_tokenizer.splits_at_space) {
+        if (byte != ' ') return false;
+        uint32_t flags = wgi_char_flags(&tokenizer->chars, wgi_char_before(text.data, &at));
+        return wgi_char_is_letter(flags) || wgi_char_is_number(flags) ||
+               ((unsigned char)text.data[at] < 0x80 && flags & WGI_CHAR_PUNCTUATION);
+    }
     if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') return true;
     /* U+4E00 to U+9FFF between blanks, if the normaliser puts them there. */
     if (!tokenizer->normalizer.isolates_chinese) return false;
-    return (byte >= 0xE5 && byte <= 0xE9) || (byte == 0xE4 && (unsigned char)at[1] >= 0xB8);
+    return (byte >= 0xE5 && byte <= 0xE9) ||
+           (byte == 0xE4 && (unsigned char)text.data[at + 1] >= 0xB8);
 }
 
 static size_t cut_after(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
 {
     if (text.count - at <= CHUNK_BYTES) return text.count;
     for (at += CHUNK_BYTES; at < text.count; at++)
-        if (is_cut(tokenizer, text.data + at)) break;
+        if (is_cut(tokenizer, text, at)) break;
     return at;
 }
 
@@ -171,30 +180,35 @@ static size_t cut_before(const wg_tokenizer *tokenizer, wgi_slice text, size_t e
 {
     if (end <= CHUNK_BYTES) return 0;
     for (end -= CHUNK_BYTES; end > 0; end--)
-        if (is_cut(tokenizer, text.data + end)) break;
+        if (is_cut(tokenizer, text, end)) break;
     return end;
 }
 
-static wg_status encode_chunk(encode_run *run, wgi_slice text, wg_error *err)
+/* is_begin: the chunk is the first of its section; is_first: and that of its document. */
+static wg_status encode_chunk(encode_run *run, wgi_slice text, bool is_begin, bool is_first,
+                              wg_error *err)
 {
     wgi_slice normalized;
     wg_status status = wgi_normalize(&run->tokenizer->normalizer, &run->tokenizer->chars, text,
-                                     &run->scratch->normalizer, &normalized, err);
+                                     is_begin, &run->scratch->normalizer, &normalized, err);
 
-    return status == WG_OK ? encode_normalized(run, normalized, err) : status;
+    return status == WG_OK ? encode_normalized(run, normalized, is_begin && is_first, err) : status;
 }
 
-static wg_status encode_chunks(encode_run *run, wgi_slice text, wg_error *err)
+static wg_status encode_chunks(encode_run *run, wgi_slice text, bool is_first, wg_error *err)
 {
+    const wgi_pre_tokenizer *pre_tokenizer = &run->tokenizer->pre_tokenizer;
     wg_status status = WG_OK;
     size_t at = run->want.backward ? text.count : 0;
 
-    if (!run->tokenizer->pre_tokenizer.splits_at_space) return encode_chunk(run, text, err);
+    if (!pre_tokenizer->splits_at_space && !pre_tokenizer->cuts_at_space)
+        return encode_chunk(run, text, true, is_first, err);
     while (!is_enough(run) && at != (run->want.backward ? 0 : text.count)) {
         size_t to = run->want.backward ? cut_before(run->tokenizer, text, at)
                                        : cut_after(run->tokenizer, text, at);
         size_t begin = at < to ? at : to, end = at < to ? to : at;
-        WGI_TRY(encode_chunk(run, (wgi_slice){text.data + begin, end - begin}, err));
+        wgi_slice chunk = {text.data + begin, end - begin};
+        WGI_TRY(encode_chunk(run, chunk, begin == 0, is_first, err));
         at = to;
     }
 
@@ -204,11 +218,14 @@ cleanup:
 
 /* ------------------------------------------------------------------------------ sections */
 
-typedef wg_status encode_section(encode_run *run, wgi_slice text, wg_error *err);
+typedef wg_status encode_section(encode_run *run, wgi_slice text, bool is_first, wg_error *err);
 
-/* Sections of a scan in the direction of the run: tokens as they are, texts through `encode`. */
+/*
+ * Sections of a scan in the direction of the run: tokens as they are, texts through `encode`.
+ * is_first: the scanned text is the begin of the document.
+ */
 static wg_status encode_sections(encode_run *run, wgi_added_scan *scan, wgi_sections *sections,
-                                 encode_section *encode, wg_error *err)
+                                 encode_section *encode, bool is_first, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_section section;
@@ -226,7 +243,7 @@ static wg_status encode_sections(encode_run *run, wgi_added_scan *scan, wgi_sect
             WGI_TRY(wgi_ids_push(run->ids, section.id, err));
         } else {
             wgi_slice text = {scan->text.data + section.begin, section.end - section.begin};
-            WGI_TRY(encode(run, text, err));
+            WGI_TRY(encode(run, text, is_first && section.begin == 0, err));
         }
     }
 
@@ -243,17 +260,17 @@ static wgi_added_scan scan_of(const encode_run *run, const wgi_added_set *set, w
 }
 
 /* A text without added tokens of the first set. */
-static wg_status encode_text(encode_run *run, wgi_slice text, wg_error *err)
+static wg_status encode_text(encode_run *run, wgi_slice text, bool is_first, wg_error *err)
 {
     const wg_tokenizer *tokenizer = run->tokenizer;
     wgi_slice normalized;
 
-    if (tokenizer->added.normalized.count == 0) return encode_chunks(run, text, err);
-    wg_status status = wgi_normalize(&tokenizer->normalizer, &tokenizer->chars, text,
+    if (tokenizer->added.normalized.count == 0) return encode_chunks(run, text, is_first, err);
+    wg_status status = wgi_normalize(&tokenizer->normalizer, &tokenizer->chars, text, true,
                                      &run->scratch->normalizer, &normalized, err);
     if (status != WG_OK) return status;
     wgi_added_scan scan = scan_of(run, &tokenizer->added.normalized, normalized);
-    return encode_sections(run, &scan, &run->scratch->inner, encode_normalized, err);
+    return encode_sections(run, &scan, &run->scratch->inner, encode_normalized, is_first, err);
 }
 
 static wg_status encode_one(encode_run *run, wgi_slice text, wgi_buf *repaired, wg_error *err)
@@ -267,7 +284,7 @@ static wg_status encode_one(encode_run *run, wgi_slice text, wgi_buf *repaired, 
         text = (wgi_slice){repaired->data, repaired->count};
     }
     wgi_added_scan scan = scan_of(run, &run->tokenizer->added.raw, text);
-    WGI_TRY(encode_sections(run, &scan, &run->scratch->sections, encode_text, err));
+    WGI_TRY(encode_sections(run, &scan, &run->scratch->sections, encode_text, true, err));
     if (run->want.backward) reverse(run->ids->items, run->ids->count);
 
 cleanup:
@@ -281,9 +298,8 @@ static void scratch_close(encode_scratch *scratch)
     if (!scratch) return;
     wgi_free(scratch->cache);
     wgi_normalizer_scratch_fini(&scratch->normalizer);
-    wgi_free(scratch->words.items);
-    wgi_free(scratch->spare.items);
-    wgi_free(scratch->word.hashes);
+    wgi_pre_scratch_fini(&scratch->pre);
+    wgi_word_scratch_fini(&scratch->word);
     wgi_free(scratch->sections.items);
     wgi_free(scratch->inner.items);
     wgi_buf_fini(&scratch->repaired);
@@ -322,7 +338,11 @@ static void scratch_trim(wg_encoding *encoding)
     size_t bytes = scratch->normalizer.texts[0].capacity + scratch->normalizer.texts[1].capacity +
                    (scratch->normalizer.marks.capacity + scratch->normalizer.marks.spare_capacity) *
                        sizeof(wgi_mark) +
-                   (scratch->words.capacity + scratch->spare.capacity) * sizeof(wgi_span) +
+                   (scratch->pre.words.capacity + scratch->pre.spare.capacity) * sizeof(wgi_span) +
+                   scratch->pre.texts[0].capacity + scratch->pre.texts[1].capacity +
+                   (scratch->pre.stack.capacity + scratch->normalizer.stack.capacity) *
+                       sizeof(wgi_pattern_frame) +
+                   wgi_word_scratch_bytes(&scratch->word) +
                    (scratch->sections.capacity + scratch->inner.capacity) * sizeof(wgi_section) +
                    scratch->repaired.capacity +
                    (scratch->ids[0].capacity + scratch->ids[1].capacity) * sizeof(int32_t);

@@ -141,9 +141,11 @@ cleanup:
 }
 
 wg_status wgi_normal_form(const wgi_normalizer_step *step, const wgi_char_table *chars,
-                          wgi_slice text, wgi_buf *out, wgi_marks *marks, wg_error *err)
+                          wgi_slice text, wgi_buf *out, wgi_normalizer_scratch *scratch,
+                          wg_error *err)
 {
     wg_status status = WG_OK;
+    wgi_marks *marks = &scratch->marks;
     size_t at = 0;
 
     WGI_TRY(wgi_buf_reserve(out, text.count, err));
@@ -168,12 +170,13 @@ cleanup:
 }
 
 wg_status wgi_lowercase(const wgi_normalizer_step *step, const wgi_char_table *chars,
-                        wgi_slice text, wgi_buf *out, wgi_marks *marks, wg_error *err)
+                        wgi_slice text, wgi_buf *out, wgi_normalizer_scratch *scratch,
+                        wg_error *err)
 {
     wg_status status = WG_OK;
 
     (void)step;
-    (void)marks;
+    (void)scratch;
     /* At most 2 bytes become 3 (U+0130, U+023A). */
     WGI_TRY(wgi_buf_reserve(out, text.count + text.count / 2, err));
     for (size_t at = 0; at < text.count;) {
@@ -196,12 +199,13 @@ cleanup:
 }
 
 wg_status wgi_strip_accents(const wgi_normalizer_step *step, const wgi_char_table *chars,
-                            wgi_slice text, wgi_buf *out, wgi_marks *marks, wg_error *err)
+                            wgi_slice text, wgi_buf *out, wgi_normalizer_scratch *scratch,
+                            wg_error *err)
 {
     wg_status status = WG_OK;
 
     (void)step;
-    (void)marks;
+    (void)scratch;
     WGI_TRY(wgi_buf_reserve(out, text.count, err));
     for (size_t at = 0; at < text.count;) {
         size_t begin = at;

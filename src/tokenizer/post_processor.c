@@ -1,9 +1,11 @@
 /*
- * post_processor.c - reads TemplateProcessing and BertProcessing into templates.
+ * post_processor.c - reads TemplateProcessing, BertProcessing, RobertaProcessing and ByteLevel into
+ * templates.
  *
- * The idea: every processor is a template; BertProcessing is one written out. A template that names
- * an undefined token, leaves its text out or puts it in twice is refused here, since a text would
- * be lost or the limit on tokens broken.
+ * The idea: every processor is a template; those of BERT and RoBERTa are written out, ByteLevel
+ * (which moves offsets that nobody asks for) is none, and a Sequence holds at most one other. A
+ * template that names an undefined token, leaves its text out or puts it in twice is refused here,
+ * since a text would be lost or the limit on tokens broken.
  *
  * Threads: read-only once loaded; then any thread.
  */
@@ -12,7 +14,8 @@
 #include "base/alloc.h"
 #include "tokenizer/show.h"
 
-#define ADDED_MAX 1024 /* special tokens of one template; real ones have three */
+#define SEQUENCE_DEPTH_MAX 8
+#define ADDED_MAX          1024 /* special tokens of one template; real ones have three */
 
 static wg_status push_item(wgi_template *template, wgi_template_item item, wg_error *err)
 {
@@ -254,8 +257,7 @@ static wg_status read_token_pair(wgi_slice list, wgi_post_processor *processor,
     }
     WGI_TRY(wgi_json_finish(&json, err));
     if (count != 2) {
-        status =
-            wgi_fail(err, WG_ERR_FORMAT, "post_processor BertProcessing: expected [token, id]");
+        status = wgi_fail(err, WG_ERR_FORMAT, "post_processor: expected [token, id]");
         goto cleanup;
     }
     *item = (wgi_template_item){WGI_TEMPLATE_SPECIAL, 0, processor->ids.count, 1};
@@ -294,6 +296,35 @@ static wg_status load_bert_processing(wgi_post_processor *processor, wgi_slice p
     WGI_TRY(push_item(&processor->pair, end, err));
     WGI_TRY(push_item(&processor->pair, b, err));
     WGI_TRY(push_item(&processor->pair, last, err));
+
+cleanup:
+    return status;
+}
+
+/* RoBERTa puts two separators between texts, and knows one type alone. */
+static wg_status load_roberta_processing(wgi_post_processor *processor, wgi_slice part,
+                                         wgi_refusals *refusals, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_slice sep = {"", 0}, cls = {"", 0};
+    wgi_template_item begin, end;
+    const wgi_template_item a = {.kind = WGI_TEMPLATE_A}, b = {.kind = WGI_TEMPLATE_B};
+    wgi_field fields[] = {
+        {.name = "type", .kind = WGI_FIELD_UNREAD},
+        {.name = "trim_offsets", .kind = WGI_FIELD_UNREAD},
+        {.name = "add_prefix_space", .kind = WGI_FIELD_UNREAD},
+        {.name = "sep", .kind = WGI_FIELD_RAW, .out = &sep},
+        {.name = "cls", .kind = WGI_FIELD_RAW, .out = &cls},
+    };
+
+    WGI_TRY(wgi_fields_read(part, "post_processor RobertaProcessing", fields, 5, refusals, err));
+    WGI_TRY(read_token_pair(cls, processor, &begin, err));
+    WGI_TRY(read_token_pair(sep, processor, &end, err));
+    const wgi_template_item pair[] = {begin, a, end, end, b, end};
+    for (size_t i = 0; i < 3; i++)
+        WGI_TRY(push_item(&processor->single, pair[i], err));
+    for (size_t i = 0; i < sizeof(pair) / sizeof(pair[0]); i++)
+        WGI_TRY(push_item(&processor->pair, pair[i], err));
 
 cleanup:
     return status;
@@ -339,21 +370,96 @@ static wg_status check_templates(wgi_post_processor *processor, wg_error *err)
     return WG_OK;
 }
 
-static wg_status load_type(wgi_post_processor *processor, wgi_slice part, wgi_slice type,
+static wg_status load_byte_level(wgi_slice part, wgi_refusals *refusals, wg_error *err)
+{
+    wgi_field fields[] = {
+        {.name = "type", .kind = WGI_FIELD_UNREAD},
+        {.name = "add_prefix_space", .kind = WGI_FIELD_UNREAD},
+        {.name = "trim_offsets", .kind = WGI_FIELD_UNREAD},
+        {.name = "use_regex", .kind = WGI_FIELD_UNREAD},
+    };
+
+    return wgi_fields_read(part, "post_processor ByteLevel", fields, 4, refusals, err);
+}
+
+static wg_status load_part(wgi_post_processor *processor, wgi_slice part, int depth,
+                           wgi_refusals *refusals, wg_error *err);
+
+static wg_status load_sequence(wgi_post_processor *processor, wgi_slice part, int depth,
+                               wgi_refusals *refusals, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_slice list = {"[]", 2}, item;
+    wgi_json json;
+    wgi_field fields[] = {
+        {.name = "type", .kind = WGI_FIELD_UNREAD},
+        {.name = "processors", .kind = WGI_FIELD_RAW, .out = &list},
+    };
+
+    wgi_json_init(&json, "", 0);
+    if (depth == SEQUENCE_DEPTH_MAX) {
+        status = wgi_refuse(refusals, err, "post_processor Sequence nested deeper than %d", depth);
+        goto cleanup;
+    }
+    WGI_TRY(wgi_fields_read(part, "post_processor Sequence", fields, 2, refusals, err));
+    wgi_json_init(&json, list.data, list.count);
+    WGI_TRY(wgi_json_array_begin(&json, err));
+    while (wgi_json_array_next(&json)) {
+        WGI_TRY(wgi_json_raw(&json, &item, err));
+        WGI_TRY(load_part(processor, item, depth + 1, refusals, err));
+    }
+    WGI_TRY(wgi_json_finish(&json, err));
+
+cleanup:
+    wgi_json_fini(&json);
+    return status;
+}
+
+typedef struct processor_row {
+    const char *type;
+    wg_status (*load)(wgi_post_processor *processor, wgi_slice part, wgi_refusals *refusals,
+                      wg_error *err);
+} processor_row;
+
+static const processor_row rows[] = {
+    {"TemplateProcessing", load_template_processing},
+    {"BertProcessing", load_bert_processing},
+    {"RobertaProcessing", load_roberta_processing},
+};
+
+static wg_status load_type(wgi_post_processor *processor, wgi_slice part, wgi_slice type, int depth,
+                           wgi_refusals *refusals, wg_error *err)
+{
+    if (wgi_slice_is(type, "ByteLevel")) return load_byte_level(part, refusals, err);
+    if (wgi_slice_is(type, "Sequence")) return load_sequence(processor, part, depth, refusals, err);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (!wgi_slice_is(type, rows[i].type)) continue;
+        if (processor->is_set)
+            return wgi_refuse(refusals, err, "a second post_processor \"%.*s\" in a Sequence",
+                              WGI_SHOW(type));
+        processor->is_set = true;
+        wg_status status = rows[i].load(processor, part, refusals, err);
+        return status == WG_OK ? check_templates(processor, err) : status;
+    }
+    return wgi_refuse(refusals, err, "post_processor type \"%.*s\"", WGI_SHOW(type));
+}
+
+static wg_status load_part(wgi_post_processor *processor, wgi_slice part, int depth,
                            wgi_refusals *refusals, wg_error *err)
 {
     wg_status status = WG_OK;
+    wgi_buf name = {0};
+    bool has_type = false;
 
-    if (wgi_slice_is(type, "TemplateProcessing")) {
-        WGI_TRY(load_template_processing(processor, part, refusals, err));
-    } else if (wgi_slice_is(type, "BertProcessing")) {
-        WGI_TRY(load_bert_processing(processor, part, refusals, err));
-    } else {
-        return wgi_refuse(refusals, err, "post_processor type \"%.*s\"", WGI_SHOW(type));
+    WGI_TRY(wgi_part_type(part, "post_processor", &name, &has_type, err));
+    if (!has_type) {
+        status = wgi_fail(err, WG_ERR_FORMAT, "post_processor: \"type\" is missing");
+        goto cleanup;
     }
-    WGI_TRY(check_templates(processor, err));
+    WGI_TRY(load_type(processor, part, (wgi_slice){name.data, name.count}, depth, refusals, err));
 
 cleanup:
+    wgi_buf_fini(&name);
     return status;
 }
 
@@ -361,22 +467,51 @@ wg_status wgi_post_processor_load(wgi_post_processor *processor, wgi_slice part,
                                   wgi_refusals *refusals, wg_error *err)
 {
     wg_status status = WG_OK;
-    wgi_buf name = {0};
-    bool has_type = false;
 
-    if (wgi_part_is_null(part)) {
+    if (!wgi_part_is_null(part)) WGI_TRY(load_part(processor, part, 0, refusals, err));
+    if (!processor->is_set) {
         processor->has_pair = true;
-        return load_none(processor, err);
+        WGI_TRY(load_none(processor, err));
     }
-    WGI_TRY(wgi_part_type(part, "post_processor", &name, &has_type, err));
-    if (!has_type) {
-        status = wgi_fail(err, WG_ERR_FORMAT, "post_processor: \"type\" is missing");
-        goto cleanup;
-    }
-    WGI_TRY(load_type(processor, part, (wgi_slice){name.data, name.count}, refusals, err));
 
 cleanup:
-    wgi_buf_fini(&name);
+    return status;
+}
+
+static wg_status push_special(wgi_post_processor *processor, wgi_template *template, int32_t id,
+                              int32_t type_id, wg_error *err)
+{
+    const wgi_template_item item = {WGI_TEMPLATE_SPECIAL, type_id, processor->ids.count, 1};
+    wg_status status = WG_OK;
+
+    if (id < 0) return WG_OK;
+    WGI_TRY(wgi_ids_push(&processor->ids, id, err));
+    WGI_TRY(push_item(template, item, err));
+
+cleanup:
+    return status;
+}
+
+wg_status wgi_post_processor_simple(wgi_post_processor *processor, int32_t before, int32_t after,
+                                    bool is_bert, wg_error *err)
+{
+    const wgi_template_item a = {.kind = WGI_TEMPLATE_A},
+                            b = {.kind = WGI_TEMPLATE_B, .type_id = 1};
+    wgi_template *pair = &processor->pair;
+    wg_status status = WG_OK;
+
+    WGI_TRY(push_special(processor, &processor->single, before, 0, err));
+    WGI_TRY(push_item(&processor->single, a, err));
+    WGI_TRY(push_special(processor, &processor->single, after, 0, err));
+    WGI_TRY(push_special(processor, pair, before, 0, err));
+    WGI_TRY(push_item(pair, a, err));
+    WGI_TRY(push_special(processor, pair, after, 0, err));
+    WGI_TRY(push_special(processor, pair, is_bert ? -1 : before, 1, err));
+    WGI_TRY(push_item(pair, b, err));
+    WGI_TRY(push_special(processor, pair, after, 1, err));
+    processor->has_pair = processor->is_set = true;
+
+cleanup:
     return status;
 }
 

@@ -20,6 +20,7 @@ typedef struct model_row {
 static const model_row rows[] = {
     {"WordPiece", wgi_wordpiece_load},
     {"BPE", wgi_bpe_load},
+    {"Unigram", wgi_unigram_load},
 };
 
 wg_status wgi_ids_push(wgi_ids *ids, int32_t id, wg_error *err)
@@ -58,22 +59,24 @@ cleanup:
     return status;
 }
 
-/* WordPiece has a field of its own; BPE has merges. */
+/* WordPiece has a field of its own; BPE has merges; Unigram has a list of tokens. */
 static wg_status guess_type(wgi_slice part, wgi_buf *type, wg_error *err)
 {
-    wgi_slice merges, most;
+    wgi_slice merges, most, tokens = {"", 0};
     wgi_field fields[] = {
         {.name = "merges", .kind = WGI_FIELD_RAW, .out = &merges, .is_optional = true},
         {.name = "max_input_chars_per_word",
          .kind = WGI_FIELD_RAW,
          .out = &most,
          .is_optional = true},
+        {.name = "vocab", .kind = WGI_FIELD_RAW, .out = &tokens, .is_optional = true},
     };
-    wg_status status = wgi_fields_read(part, "model", fields, 2, NULL, err);
+    wg_status status = wgi_fields_read(part, "model", fields, 3, NULL, err);
 
     if (status != WG_OK) return status;
     if (fields[0].is_set) return wgi_buf_text(type, "BPE", err);
     if (fields[1].is_set) return wgi_buf_text(type, "WordPiece", err);
+    if (tokens.count && tokens.data[0] == '[') return wgi_buf_text(type, "Unigram", err);
     return wgi_fail(err, WG_ERR_FORMAT, "model: \"type\" is missing");
 }
 
@@ -90,6 +93,7 @@ wg_status wgi_token_model_load(wgi_token_model *model, wgi_slice part, wgi_refus
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!wgi_slice_is(type, rows[i].type)) continue;
         WGI_TRY(rows[i].load(model, part, refusals, err));
+        if (model->size == 0) model->size = model->vocabulary.count;
         goto cleanup;
     }
     WGI_TRY(wgi_refuse(refusals, err, "model type \"%.*s\"", WGI_SHOW(type)));
@@ -103,4 +107,24 @@ void wgi_token_model_fini(wgi_token_model *model)
 {
     wgi_piece_table_fini(&model->vocabulary);
     wgi_piece_table_fini(&model->continuations);
+    wgi_bpe_close(model->bpe);
+    wgi_unigram_close(model->unigram);
+}
+
+void wgi_word_scratch_fini(wgi_word_scratch *scratch)
+{
+    wgi_free(scratch->hashes);
+    wgi_free(scratch->links);
+    wgi_free(scratch->heap);
+    wgi_free(scratch->paths);
+    wgi_buf_fini(&scratch->text);
+    *scratch = (wgi_word_scratch){0};
+}
+
+size_t wgi_word_scratch_bytes(const wgi_word_scratch *scratch)
+{
+    return scratch->hash_capacity * sizeof(*scratch->hashes) +
+           scratch->link_capacity * sizeof(*scratch->links) +
+           scratch->heap_capacity * sizeof(*scratch->heap) +
+           scratch->path_capacity * sizeof(*scratch->paths) + scratch->text.capacity;
 }

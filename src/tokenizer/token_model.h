@@ -16,11 +16,39 @@ typedef struct wgi_ids {
 
 wg_status wgi_ids_push(wgi_ids *ids, int32_t id, wg_error *err);
 
+/* One place of a long word while its pairs are merged. */
+typedef struct wgi_link {
+    uint32_t before, behind;
+} wgi_link;
+
+/* A pair that may be merged; the least comes first. */
+typedef struct wgi_candidate {
+    uint32_t rank, at;
+    int32_t id;
+} wgi_candidate;
+
+/* The best way to the end of a piece. */
+typedef struct wgi_path {
+    double score;
+    uint32_t begin; /* of the piece; UINT32_MAX: no way leads here */
+    int32_t id;
+} wgi_path;
+
 /* Buffers of one text at a time; zero to begin. */
 typedef struct wgi_word_scratch {
     uint64_t *hashes; /* of the prefixes of what is left of a word */
     size_t hash_capacity;
+    wgi_link *links;
+    size_t link_capacity;
+    wgi_candidate *heap;
+    size_t heap_capacity;
+    wgi_path *paths;
+    size_t path_capacity;
+    wgi_buf text;
 } wgi_word_scratch;
+
+void wgi_word_scratch_fini(wgi_word_scratch *scratch);
+size_t wgi_word_scratch_bytes(const wgi_word_scratch *scratch);
 
 typedef struct wgi_token_model wgi_token_model;
 
@@ -28,9 +56,15 @@ typedef struct wgi_token_model wgi_token_model;
 typedef wg_status wgi_word_encode(const wgi_token_model *model, wgi_slice word, wgi_ids *ids,
                                   wgi_word_scratch *scratch, wg_error *err);
 
+typedef struct wgi_bpe wgi_bpe;         /* bpe.h */
+typedef struct wgi_unigram wgi_unigram; /* unigram.c */
+
 struct wgi_token_model {
     wgi_word_encode *encode;
     wgi_piece_table vocabulary;
+    size_t size; /* tokens, those of the same name each */
+    wgi_bpe *bpe;
+    wgi_unigram *unigram;
     /* WordPiece */
     wgi_piece_table continuations; /* what stands behind the prefix ("##") */
     int32_t unknown_id;
@@ -48,7 +82,13 @@ wg_status wgi_vocabulary_load(wgi_piece_table *vocabulary, wgi_slice part, wg_er
 /* The rows, each in its file. */
 wg_status wgi_wordpiece_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
                              wg_error *err);
+/* The rest, once vocabulary, unknown_id and word_chars_max are set. */
+wg_status wgi_wordpiece_settle(wgi_token_model *model, wgi_slice prefix, wg_error *err);
 wg_status wgi_bpe_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
                        wg_error *err);
+void wgi_bpe_close(wgi_bpe *bpe);
+wg_status wgi_unigram_load(wgi_token_model *model, wgi_slice part, wgi_refusals *refusals,
+                           wg_error *err);
+void wgi_unigram_close(wgi_unigram *unigram);
 
 #endif

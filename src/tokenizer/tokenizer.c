@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/os_dir.h"
 #include "base/os_map.h"
+#include "tokenizer/bpe.h"
 #include "tokenizer/show.h"
 
 static atomic_uint_fast64_t serials;
@@ -61,6 +62,23 @@ cleanup:
     return status;
 }
 
+/*
+ * Metaspace's "first" asks whether a piece begins where the document did, before the normaliser
+ * changed it: that is known of the whole text, or of any piece when nothing was changed.
+ */
+static wg_status check_first(const wg_tokenizer *tokenizer, wgi_refusals *refusals, wg_error *err)
+{
+    const wgi_normalizer *normalizer = &tokenizer->normalizer;
+
+    if (!tokenizer->pre_tokenizer.has_first || normalizer->step_count == 0) return WG_OK;
+    if (normalizer->keeps_begin && tokenizer->added.normalized.count == 0 &&
+        tokenizer->pre_tokenizer.steps[0].prepend == WGI_PREPEND_FIRST)
+        return WG_OK;
+    return wgi_refuse(refusals, err,
+                      "Metaspace prepend_scheme \"first\" behind a normalizer that changes what a "
+                      "text begins with");
+}
+
 static wg_status load_parts(wg_tokenizer *tokenizer, const file_parts *parts,
                             wgi_refusals *refusals, wg_error *err)
 {
@@ -71,8 +89,10 @@ static wg_status load_parts(wg_tokenizer *tokenizer, const file_parts *parts,
     WGI_TRY(wgi_token_model_load(&tokenizer->model, parts->model, refusals, err));
     WGI_TRY(
         wgi_post_processor_load(&tokenizer->post_processor, parts->post_processor, refusals, err));
-    WGI_TRY(wgi_added_tokens_load(&tokenizer->added, parts->added, &tokenizer->model.vocabulary,
-                                  &tokenizer->normalizer, &tokenizer->chars, refusals, err));
+    wgi_added_base base = {&tokenizer->model.vocabulary, tokenizer->model.size,
+                           &tokenizer->normalizer, &tokenizer->chars};
+    WGI_TRY(wgi_added_tokens_load(&tokenizer->added, parts->added, base, refusals, err));
+    WGI_TRY(check_first(tokenizer, refusals, err));
 
 cleanup:
     return status;
@@ -91,24 +111,55 @@ static int64_t find_id_end(const wg_tokenizer *tokenizer)
     return end;
 }
 
+/* What stages agree on among themselves. */
+wg_status wgi_tokenizer_settle(wg_tokenizer *tokenizer, wg_error *err)
+{
+    wgi_pre_tokenizer *pre_tokenizer = &tokenizer->pre_tokenizer;
+    wgi_token_model *model = &tokenizer->model;
+    const wgi_slice mark = {WGI_MARK_TEXT, sizeof(WGI_MARK_TEXT) - 1};
+    wg_status status = WG_OK;
+
+    if (model->bpe) {
+        const wgi_bpe *bpe = model->bpe;
+        bool is_byte_level = bpe->prefix.count == 0 && bpe->suffix.count == 0 &&
+                             wgi_pre_tokenizer_maps_bytes(pre_tokenizer);
+        if (is_byte_level) wgi_pre_tokenizer_keep_bytes(pre_tokenizer);
+        WGI_TRY(wgi_bpe_settle(model->bpe, &model->vocabulary, is_byte_level, err));
+        if (wgi_bpe_splits_at_marks(bpe, &model->vocabulary))
+            WGI_TRY(wgi_pre_tokenizer_split_runs(pre_tokenizer, mark, err));
+    }
+    wgi_pre_tokenizer_settle(pre_tokenizer, wgi_normalizer_blank(&tokenizer->normalizer));
+    pre_tokenizer->splits_at_space &= tokenizer->normalizer.keeps_blanks;
+    tokenizer->id_end = find_id_end(tokenizer);
+
+cleanup:
+    return status;
+}
+
+wg_status wgi_tokenizer_new(wg_tokenizer **out, wg_error *err)
+{
+    wg_tokenizer *tokenizer = wgi_calloc(1, sizeof(*tokenizer));
+
+    *out = tokenizer;
+    if (!tokenizer) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a tokenizer");
+    tokenizer->serial = 1 + atomic_fetch_add(&serials, 1);
+    wgi_char_table_fill(&tokenizer->chars);
+    return WG_OK;
+}
+
 wg_status wgi_tokenizer_parse(wg_tokenizer **out, wgi_slice text, wg_error *err)
 {
     wg_status status = WG_OK;
     file_parts parts = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}};
     wgi_refusals refusals = {0};
-    wg_tokenizer *tokenizer = wgi_calloc(1, sizeof(*tokenizer));
+    wg_tokenizer *tokenizer = NULL;
 
     *out = NULL;
-    if (!tokenizer) {
-        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a tokenizer");
-        goto cleanup;
-    }
-    tokenizer->serial = 1 + atomic_fetch_add(&serials, 1);
-    wgi_char_table_fill(&tokenizer->chars);
+    WGI_TRY(wgi_tokenizer_new(&tokenizer, err));
     WGI_TRY(find_parts(text, &parts, &refusals, err));
     WGI_TRY(load_parts(tokenizer, &parts, &refusals, err));
     WGI_TRY(wgi_refusals_check(&refusals, err));
-    tokenizer->id_end = find_id_end(tokenizer);
+    WGI_TRY(wgi_tokenizer_settle(tokenizer, err));
     *out = tokenizer;
     tokenizer = NULL;
 
@@ -118,7 +169,7 @@ cleanup:
     return status;
 }
 
-wg_status wg_tokenizer_open(wg_tokenizer **out, const char *path, wg_error *err)
+wg_status wgi_tokenizer_open_json(wg_tokenizer **out, const char *path, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_buf file = {0};
@@ -150,6 +201,8 @@ void wg_tokenizer_close(wg_tokenizer *tokenizer)
     if (!tokenizer) return;
     wgi_added_tokens_fini(&tokenizer->added);
     wgi_token_model_fini(&tokenizer->model);
+    wgi_normalizer_fini(&tokenizer->normalizer);
+    wgi_pre_tokenizer_fini(&tokenizer->pre_tokenizer);
     wgi_post_processor_fini(&tokenizer->post_processor);
     wgi_free(tokenizer);
 }
@@ -161,7 +214,7 @@ int64_t wgi_tokenizer_id_end(const wg_tokenizer *tokenizer)
 
 size_t wg_tokenizer_vocabulary_count(const wg_tokenizer *tokenizer)
 {
-    size_t count = tokenizer->model.vocabulary.count;
+    size_t count = tokenizer->model.size;
 
     /* Added tokens that the vocabulary has too are counted once. */
     for (size_t i = 0; i < tokenizer->added.count; i++) {

@@ -31,6 +31,11 @@ struct wg_tokenizer {
 
 /* Every id that can come out is below it. */
 int64_t wgi_tokenizer_id_end(const wg_tokenizer *tokenizer);
+/* A model directory that holds tokenizer.json, or that file. */
+wg_status wgi_tokenizer_open_json(wg_tokenizer **out, const char *path, wg_error *err);
+/* For makers of tokenizers: one without stages, and what is to be done once it has them. */
+wg_status wgi_tokenizer_new(wg_tokenizer **out, wg_error *err);
+wg_status wgi_tokenizer_settle(wg_tokenizer *tokenizer, wg_error *err);
 /* From the text of a tokenizer.json; nothing of it is kept. */
 wg_status wgi_tokenizer_parse(wg_tokenizer **out, wgi_slice text, wg_error *err);
 

@@ -1,7 +1,7 @@
 /*
  * unicode.c - flags, lower case, decomposition and composition of code points; see unicode.h.
  *
- * The idea: 3,000 measured ranges are laid flat once a tokenizer (256 KiB) for the code points that
+ * The idea: 3,000 measured ranges are laid flat once a tokenizer (512 KiB) for the code points that
  * texts are made of; the rest (rare ideographs, tags) is found by binary search. Refused: flags of
  * utf8proc itself, whose Unicode version is not the one of any of the four libraries that the
  * right answers come from.
@@ -24,7 +24,7 @@ void wgi_char_table_fill(wgi_char_table *table)
     }
 }
 
-unsigned wgi_char_search(uint32_t code_point)
+uint32_t wgi_char_search(uint32_t code_point)
 {
     size_t low = 0, high = wgi_char_range_count;
 

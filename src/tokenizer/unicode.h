@@ -26,12 +26,68 @@ enum {
     WGI_CHAR_CANONICAL = 1 << 7,   /* has a canonical decomposition */
     WGI_CHAR_COMPAT = 1 << 8,      /* NFKD differs from NFD */
     WGI_CHAR_NONSTARTER = 1 << 9,  /* its combining class is not 0 */
-    WGI_CHAR_CHINESE = 1 << 10     /* BertNormalizer's handle_chinese_chars puts blanks round it */
+    WGI_CHAR_CHINESE = 1 << 10,    /* BertNormalizer's handle_chinese_chars puts blanks round it */
+    WGI_CHAR_NUMERIC = 1 << 11,    /* Digits isolates it */
+    WGI_CHAR_PATTERN_WORD = 1 << 12, /* \w of a pattern in the file, which is another one */
+    /* Grapheme clusters, as Precompiled sees them: */
+    WGI_CHAR_JOINS = 1 << 13,      /* goes with what is before it: Extend, SpacingMark, ZWJ */
+    WGI_CHAR_PREPENDS = 1 << 14,   /* goes with what is behind it */
+    WGI_CHAR_CONTROL = 1 << 15,    /* goes with nothing */
+    WGI_CHAR_PICTOGRAPH = 1 << 16, /* Extended_Pictographic */
+    WGI_CHAR_CONSONANT = 1 << 17,  /* Indic_Conjunct_Break */
+    WGI_CHAR_LINKER = 1 << 18,
+    WGI_CHAR_CONJUNCT = 1 << 19,  /* ... Extend, and linkers */
+    WGI_CHAR_CLASS_WORD = 1 << 20 /* \w of a pattern between brackets, which is yet another */
 };
+
+/* General categories, as patterns see them; the order is that of CATEGORIES in the same script. */
+typedef enum wgi_category {
+    WGI_CATEGORY_CN,
+    WGI_CATEGORY_LU,
+    WGI_CATEGORY_LL,
+    WGI_CATEGORY_LT,
+    WGI_CATEGORY_LM,
+    WGI_CATEGORY_LO,
+    WGI_CATEGORY_MN,
+    WGI_CATEGORY_MC,
+    WGI_CATEGORY_ME,
+    WGI_CATEGORY_ND,
+    WGI_CATEGORY_NL,
+    WGI_CATEGORY_NO,
+    WGI_CATEGORY_PC,
+    WGI_CATEGORY_PD,
+    WGI_CATEGORY_PS,
+    WGI_CATEGORY_PE,
+    WGI_CATEGORY_PI,
+    WGI_CATEGORY_PF,
+    WGI_CATEGORY_PO,
+    WGI_CATEGORY_SM,
+    WGI_CATEGORY_SC,
+    WGI_CATEGORY_SK,
+    WGI_CATEGORY_SO,
+    WGI_CATEGORY_ZS,
+    WGI_CATEGORY_ZL,
+    WGI_CATEGORY_ZP,
+    WGI_CATEGORY_CC,
+    WGI_CATEGORY_CF,
+    WGI_CATEGORY_CO
+} wgi_category;
+
+#define WGI_CHAR_CATEGORY(flags) ((flags) >> 24)
+
+/* Is the category of these flags LU to LO, ND to NO? */
+static inline bool wgi_char_is_letter(uint32_t flags)
+{
+    return WGI_CHAR_CATEGORY(flags) - WGI_CATEGORY_LU <= WGI_CATEGORY_LO - WGI_CATEGORY_LU;
+}
+static inline bool wgi_char_is_number(uint32_t flags)
+{
+    return WGI_CHAR_CATEGORY(flags) - WGI_CATEGORY_ND <= WGI_CATEGORY_NO - WGI_CATEGORY_ND;
+}
 
 typedef struct wgi_char_range {
     uint32_t first, last;
-    uint16_t flags;
+    uint32_t flags;
 } wgi_char_range;
 
 /* first, first + stride, ... last have lower case at + delta. */
@@ -50,13 +106,13 @@ extern const size_t wgi_lower_run_count;
 
 /* The ranges laid flat; one a tokenizer, read-only once filled. */
 typedef struct wgi_char_table {
-    uint16_t flags[WGI_CHAR_FLAT];
+    uint32_t flags[WGI_CHAR_FLAT];
 } wgi_char_table;
 
 void wgi_char_table_fill(wgi_char_table *table);
-unsigned wgi_char_search(uint32_t code_point);
+uint32_t wgi_char_search(uint32_t code_point);
 
-static inline unsigned wgi_char_flags(const wgi_char_table *table, uint32_t code_point)
+static inline uint32_t wgi_char_flags(const wgi_char_table *table, uint32_t code_point)
 {
     return code_point < WGI_CHAR_FLAT ? table->flags[code_point] : wgi_char_search(code_point);
 }

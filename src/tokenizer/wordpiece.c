@@ -77,17 +77,18 @@ cleanup:
     return status;
 }
 
-static wg_status fill_continuations(wgi_token_model *model, const wgi_buf *prefix, wg_error *err)
+wg_status wgi_wordpiece_settle(wgi_token_model *model, wgi_slice prefix, wg_error *err)
 {
     wg_status status = WG_OK;
     const wgi_piece_table *from = &model->vocabulary;
 
+    model->encode = encode;
     for (size_t i = 0; i < from->count && status == WG_OK; i++) {
         wgi_slice piece = {from->pool.data + from->pieces[i].offset, from->pieces[i].bytes};
-        if (piece.count <= prefix->count) continue; /* what is left of a word is never empty */
-        if (prefix->count && memcmp(piece.data, prefix->data, prefix->count) != 0) continue;
-        piece.data += prefix->count;
-        piece.count -= prefix->count;
+        if (piece.count <= prefix.count) continue; /* what is left of a word is never empty */
+        if (prefix.count && memcmp(piece.data, prefix.data, prefix.count) != 0) continue;
+        piece.data += prefix.count;
+        piece.count -= prefix.count;
         status = wgi_piece_table_put(&model->continuations, piece, from->pieces[i].id, err);
     }
     return status;
@@ -117,8 +118,7 @@ wg_status wgi_wordpiece_load(wgi_token_model *model, wgi_slice part, wgi_refusal
                           WGI_SHOW(name));
         goto cleanup;
     }
-    WGI_TRY(fill_continuations(model, &prefix, err));
-    model->encode = encode;
+    WGI_TRY(wgi_wordpiece_settle(model, (wgi_slice){prefix.data, prefix.count}, err));
 
 cleanup:
     wgi_buf_fini(&unknown);

@@ -18,7 +18,7 @@ static wg_tokenizer *open_file(const char *name)
     char path[512];
 
     (void)snprintf(path, sizeof(path), "%s/%s", WGT_DATA, name);
-    EXPECT_OK(wg_tokenizer_open(&tokenizer, path, &err));
+    EXPECT_OK(wgi_tokenizer_open_json(&tokenizer, path, &err));
     return tokenizer;
 }
 
@@ -82,8 +82,8 @@ static void check_normalizer(wgi_slice line, size_t number, void *context)
     EXPECT_OK(wgi_fields_read(line, "line", fields, 3, NULL, &err));
     EXPECT_OK(wgi_normalizer_load(&normalizer, part, &refusals, &err));
     EXPECT_EQ(refusals.count, 0);
-    EXPECT_OK(wgi_normalize(&normalizer, chars, (wgi_slice){text.data, text.count}, &scratch, &got,
-                            &err));
+    EXPECT_OK(wgi_normalize(&normalizer, chars, (wgi_slice){text.data, text.count}, true, &scratch,
+                            &got, &err));
     if (got.count != want.count || (got.count && memcmp(got.data, want.data, got.count) != 0)) {
         wgt_fail_at("normalizer-sample.jsonl", (int)number);
         fprintf(stderr, "is \"%.*s\", expected \"%s\"\n", (int)got.count, got.data, want.data);
@@ -91,6 +91,7 @@ static void check_normalizer(wgi_slice line, size_t number, void *context)
     wgi_buf_fini(&text);
     wgi_buf_fini(&want);
     wgi_buf_fini(&refusals.names);
+    wgi_normalizer_fini(&normalizer);
     wgi_normalizer_scratch_fini(&scratch);
 }
 
@@ -102,6 +103,28 @@ static void test_normalizer_sample(void)
     wgi_char_table_fill(chars);
     EXPECT_EQ(wgt_lines(WGT_DATA "/normalizer-sample.jsonl", check_normalizer, chars), 500);
     wgi_free(chars);
+}
+
+/* The families' cases of the bug log. */
+static void test_families(void)
+{
+    static const struct {
+        const char *name, *cases;
+    } files[] = {{"gpt2like", "gpt2like"},
+                 {"oldmerges", "gpt2like"},
+                 {"llama3like", "llama3like"},
+                 {"llama2like", "llama2like"},
+                 {"unigram", "unigram"}};
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char name[128], path[512];
+        (void)snprintf(name, sizeof(name), "cases/tok-%s.tokenizer.json", files[i].name);
+        (void)snprintf(path, sizeof(path), WGT_DATA "/cases/tok-%s.cases.jsonl", files[i].cases);
+        wg_tokenizer *tokenizer = open_file(name);
+        if (!tokenizer) continue;
+        EXPECT_EQ(wgt_cases_check(tokenizer, path), 26);
+        wg_tokenizer_close(tokenizer);
+    }
 }
 
 /* ------------------------------------------------------------------------------ bad files */
@@ -119,7 +142,7 @@ static void test_bad_files(void)
         char path[512];
         (void)snprintf(path, sizeof(path), "%s/cases/tok-bad-%s.tokenizer.json", WGT_DATA,
                        files[i].name);
-        EXPECT(wg_tokenizer_open(&tokenizer, path, &err) != WG_OK);
+        EXPECT(wgi_tokenizer_open_json(&tokenizer, path, &err) != WG_OK);
         EXPECT(tokenizer == NULL);
         EXPECT_IN(err.message, files[i].part);
         EXPECT_IN(err.message, path);
@@ -152,8 +175,9 @@ static void test_refusals(void)
         {"{" MODEL("{\"?\":0}") ",\"stages\\u0031\":1}", "stages1", WG_ERR_UNSUPPORTED},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}",
          "merge 0 needs \"ab\"", WG_ERR_FORMAT},
-        {"{\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\",\"b\"]]}}",
-         "model type \"BPE\"", WG_ERR_UNSUPPORTED},
+        {"{\"model\":{\"dropout\":0.1,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\","
+         "\"b\"]]}}",
+         "dropout", WG_ERR_UNSUPPORTED},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}",
          "merge 0 is not two pieces", WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0}") ",\"version\":\"2.0\"}", "2.0", WG_ERR_UNSUPPORTED},
@@ -179,9 +203,8 @@ static void test_refusals(void)
          "-1", WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0}") ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]}", "single_word",
          WG_ERR_FORMAT},
-        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"Strip\"},\"pre_tokenizer\":"
-                                "{\"type\":\"Digits\"}}",
-         "Digits", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") ",\"pre_tokenizer\":{\"type\":\"Digits\"}}", "individual_digits",
+         WG_ERR_FORMAT},
     };
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -212,12 +235,12 @@ static void test_path(void)
 {
     wg_tokenizer *tokenizer = NULL;
 
-    EXPECT_EQ(wg_tokenizer_open(&tokenizer, WGT_DATA "/none", &err), WG_ERR_IO);
+    EXPECT_EQ(wgi_tokenizer_open_json(&tokenizer, WGT_DATA "/none", &err), WG_ERR_IO);
     EXPECT_IN(err.message, "none");
-    EXPECT_EQ(wg_tokenizer_open(&tokenizer, WGT_DATA "/cases", &err), WG_ERR_IO);
+    EXPECT_EQ(wgi_tokenizer_open_json(&tokenizer, WGT_DATA "/cases", &err), WG_ERR_IO);
     EXPECT_IN(err.message, "tokenizer.json");
-    EXPECT_EQ(wg_tokenizer_open(&tokenizer, NULL, &err), WG_ERR_ARGUMENT);
-    EXPECT_OK(wg_tokenizer_open(&tokenizer, WGT_DATA "/cases/tiny-bert", &err));
+    EXPECT_EQ(wgi_tokenizer_open_json(&tokenizer, NULL, &err), WG_ERR_ARGUMENT);
+    EXPECT_OK(wgi_tokenizer_open_json(&tokenizer, WGT_DATA "/cases/tiny-bert", &err));
     EXPECT_EQ(wg_tokenizer_vocabulary_count(tokenizer), 106);
     EXPECT_EQ(wgi_tokenizer_id_end(tokenizer), 106);
     wg_tokenizer_close(tokenizer);
@@ -477,6 +500,7 @@ int main(void)
     test_small_sample();
     test_parts_sample();
     test_normalizer_sample();
+    test_families();
     test_bad_files();
     test_refusals();
     test_cut_file();

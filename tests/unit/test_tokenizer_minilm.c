@@ -54,7 +54,7 @@ int main(void)
         fprintf(stderr, "skipped: %s is missing (a model directory goes there)\n", path);
         return WGT_SKIP;
     }
-    EXPECT_OK(wg_tokenizer_open(&tokenizer, path, &err));
+    EXPECT_OK(wgi_tokenizer_open_json(&tokenizer, path, &err));
     if (!tokenizer) return wgt_result();
     EXPECT_EQ(wg_tokenizer_vocabulary_count(tokenizer), 30522);
     EXPECT_EQ(wgt_cases_check(tokenizer, WGT_DATA "/cases/tok-minilm.jsonl"), 100);

@@ -16,7 +16,7 @@ static void test_open(const char *path)
     for (long nth = 1;; nth++) {
         wg_tokenizer *tokenizer = NULL;
         wgi_alloc_fail_at(nth);
-        wg_status status = wg_tokenizer_open(&tokenizer, path, &err);
+        wg_status status = wgi_tokenizer_open_json(&tokenizer, path, &err);
         wgi_alloc_fail_at(0);
         if (status != WG_ERR_NO_MEMORY) {
             EXPECT(nth > 10); /* else the hook was never in the path */
@@ -37,7 +37,7 @@ static void test_encode(const char *path, bool keep)
     char text[6000];
     size_t count = 0;
 
-    EXPECT_OK(wg_tokenizer_open(&tokenizer, path, &err));
+    EXPECT_OK(wgi_tokenizer_open_json(&tokenizer, path, &err));
     if (!tokenizer) return;
     for (; count + sizeof(piece) < sizeof(text); count += sizeof(piece) - 1)
         memcpy(text + count, piece, sizeof(piece) - 1);
