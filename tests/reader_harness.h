@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "corpus/reader.h"
+#include "warpgroup/warpgroup.h"
 
 typedef struct wgt_reading {
     wg_document *documents;

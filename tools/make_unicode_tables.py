@@ -19,7 +19,7 @@ SCALARS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 # The same names, in the same order, as in src/tokenizer/unicode.h.
 FLAGS = ["CLEANED", "NONSPACING", "MARK", "PUNCTUATION", "WORD", "SPACE", "LOWER", "CANONICAL",
          "COMPAT", "NONSTARTER", "CHINESE", "NUMERIC", "PATTERN_WORD", "JOINS", "PREPENDS", "CONTROL",
-         "PICTOGRAPH", "CONSONANT", "LINKER", "CONJUNCT"]
+         "PICTOGRAPH", "CONSONANT", "LINKER", "CONJUNCT", "CLASS_WORD"]
 # General categories, numbered from 0 in bits 24 to 28; the same order as in unicode.h.
 CATEGORIES = ["Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi",
               "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co"]
@@ -100,7 +100,7 @@ def measure():
     category, graphemes = {}, measure_graphemes()
     for name in CATEGORIES[1:]:
         category.update(dict.fromkeys(matches(r"\p{%s}" % name), CATEGORIES.index(name)))
-    pattern_words, digits = matches(r"\w"), pre_tokenizers.Digits(True)
+    pattern_words, class_words, digits = matches(r"\w"), matches(r"[\w]"), pre_tokenizers.Digits(True)
     if matches(r"\s") != {c for c in SCALARS if len(pieces(pre_tokenizers.BertPreTokenizer(), c)) == 2}:
         sys.exit("the white space of patterns is not that of BertPreTokenizer")
     clean, chinese = bert(clean_text=True), bert(handle_chinese_chars=True)
@@ -126,7 +126,8 @@ def measure():
             chinese(char) != char,
             len(pieces(digits, char)) == 3,
             char in pattern_words,
-            *(char in graphemes[name] for name in FLAGS[-7:]),
+            *(char in graphemes[name] for name in FLAGS[-8:-1]),
+            char in class_words,
         ], lower(char), category.get(char, 0)
 
 

@@ -102,7 +102,8 @@ typedef enum wg_format {
     X(NO_TOKENS, "no_tokens")           \
     X(NOT_FINITE, "not_finite")         \
     X(IO, "io")                         \
-    X(BAD_TOKEN, "bad_token")
+    X(BAD_TOKEN, "bad_token")           \
+    X(NO_MEMORY, "no_memory")
 
 typedef enum wg_failure {
 #define WG_FAILURE_ENUM(name, code) WG_FAILURE_##name,
@@ -179,6 +180,11 @@ WG_API WG_CHECKED wg_status wg_reader_open(wg_reader **out, const wg_reader_opti
  */
 WG_API WG_CHECKED wg_status wg_reader_next(wg_reader *reader, wg_document *document,
                                            int *has_document, wg_error *err);
+/*
+ * Asks a reader to stop: the wg_reader_next that runs, or the next one, returns
+ * WG_ERR_INTERRUPTED, also while it waits for a pipe or a PDF. Any thread; async-signal-safe.
+ */
+WG_API void wg_reader_stop(const wg_reader *reader);
 WG_API wg_reader_counts wg_reader_counted(const wg_reader *reader);
 WG_API void wg_reader_close(wg_reader *reader);
 
@@ -211,7 +217,7 @@ typedef struct wg_encode_options {
     int plain_specials;    /* special tokens written in the text are plain text */
 } wg_encode_options;
 
-/* `path`: a model directory that holds tokenizer.json, or that file. */
+/* `path`: a model directory that holds tokenizer.json, that file, or a GGUF file. */
 WG_API WG_CHECKED wg_status wg_tokenizer_open(wg_tokenizer **out, const char *path, wg_error *err);
 WG_API void wg_tokenizer_close(wg_tokenizer *tokenizer);
 

@@ -62,8 +62,20 @@ typedef struct wgi_attention_shape {
     uint32_t key_head_count; /* of keys and values; divides N; N for plain multi-head */
     uint32_t head_dim;       /* D */
     int is_causal;
-    float scale; /* on the scores, 1 / sqrt(D); above 0 */
+    float scale;     /* on the scores, 1 / sqrt(D); above 0 */
+    uint32_t window; /* a query sees keys fewer than this many rows away; 0: any distance */
 } wgi_attention_shape;
+
+/*
+ * What is added to the scaled score of query q and key k: values[head][reach + d], where d is k - q
+ * held within [-reach, reach].
+ */
+typedef struct wgi_relative_bias {
+    const float *values; /* [N, 2 reach + 1] */
+    uint32_t reach;      /* at most WGI_REACH_MAX */
+} wgi_relative_bias;
+
+#define WGI_REACH_MAX 4096
 
 /* The fused Q, K, V projection of one layer together with its attention shape. Opaque. */
 typedef struct wgi_attention wgi_attention;
@@ -73,6 +85,8 @@ typedef struct wgi_attention_weights {
     const wgi_tensor *query, *key, *value;
     const wgi_tensor *query_bias, *key_bias, *value_bias;
     wgi_attention_shape shape;
+    const wgi_relative_bias *relative; /* NULL: none; a copy is kept */
+    int keep_stored;                   /* as linear_pack_stored does */
 } wgi_attention_weights;
 
 typedef struct wgi_norm {
@@ -80,6 +94,16 @@ typedef struct wgi_norm {
     size_t count;               /* H */
     float epsilon;
 } wgi_norm;
+
+/*
+ * Rotary positions of a bin: element j of a head's first `count` floats is paired with element
+ * count / 2 + j. Before it, heads may be RMS-normalised.
+ */
+typedef struct wgi_rotary {
+    wgi_view angles; /* of the bin's row 0: [T, count], count / 2 cosines and then as many sines */
+    size_t count;    /* even, at most D */
+    const wgi_norm *query_norm, *key_norm; /* over D; NULL: none */
+} wgi_rotary;
 
 /* Tables of an embedding layer; type and position may be NULL. Read in place, in stored type. */
 typedef struct wgi_embedding {
@@ -113,6 +137,10 @@ struct wgi_backend {
     /* --- weights. The tensors may be unmapped afterwards. bytes: what the packed form takes. */
     wg_status (*linear_pack)(const wgi_backend *self, wgi_linear **out, const wgi_tensor *weight,
                              const wgi_tensor *bias, wg_error *err);
+    /* Kept in the type of the file where that is smaller, and widened when used: the same bits. */
+    wg_status (*linear_pack_stored)(const wgi_backend *self, wgi_linear **out,
+                                    const wgi_tensor *weight, const wgi_tensor *bias,
+                                    wg_error *err);
     void (*linear_free)(wgi_linear *linear);
     size_t (*linear_bytes)(const wgi_linear *linear);
     wg_status (*attention_pack)(const wgi_backend *self, wgi_attention **out,
@@ -146,6 +174,18 @@ struct wgi_backend {
     /* Q, K, V of rows [row, row + rows) of a bin into its buffer; in is the view of row `row`. */
     void (*qkv)(const wgi_backend *self, const wgi_attention *attention, wgi_view in, void *qkv,
                 size_t bin_rows, size_t row, size_t rows, void *scratch);
+
+    /* out = in / sqrt(mean in^2 + epsilon) * weight; out may be in. */
+    void (*rms_norm)(const wgi_backend *self, const wgi_norm *norm, wgi_view in, wgi_view out,
+                     size_t rows);
+
+    /* inout = (in W^T + bias) inout: with an activated gate in inout, a gated layer. */
+    void (*linear_product)(const wgi_backend *self, const wgi_linear *linear, wgi_view in,
+                           wgi_view inout, size_t rows, void *scratch);
+
+    /* In place in the Q/K/V buffer: norm and rotation of Q and K of rows [row, row + rows). */
+    void (*rotate)(const wgi_backend *self, const wgi_attention *attention,
+                   const wgi_rotary *rotary, void *qkv, size_t bin_rows, size_t row, size_t rows);
 
     /* One item; out is the view of the bin's row 0, [T, N*D]. bin_rows as given to qkv. */
     void (*attend)(const wgi_backend *self, const wgi_attention *attention, const void *qkv,

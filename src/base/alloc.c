@@ -9,6 +9,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static atomic_long countdown; /* 0: off; 1: the next call fails, and so does every later one */
 static atomic_ulong calls;
@@ -65,6 +68,13 @@ void *wgi_malloc_aligned(size_t alignment, size_t bytes)
 void wgi_free(void *memory)
 {
     free(memory);
+}
+
+void wgi_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 void *wgi_memdup(const void *bytes, size_t count)

@@ -17,6 +17,7 @@ void *wgi_calloc(size_t count, size_t bytes); /* the product is checked */
 void *wgi_realloc(void *memory, size_t bytes);
 void *wgi_malloc_aligned(size_t alignment, size_t bytes); /* power of two, >= sizeof(void *) */
 void wgi_free(void *memory);                              /* NULL is allowed */
+void wgi_alloc_trim(void); /* what was freed goes back to the system, where the heap can do that */
 char *wgi_strdup(const char *text);
 void *wgi_memdup(const void *bytes, size_t count); /* adds a NUL behind the copy */
 

@@ -118,6 +118,10 @@ void cli_progress_stop(cli_progress *progress);
 void cli_signals_init(void);
 /* The job that a signal shall stop; NULL: none. */
 void cli_signals_job(wg_job *job);
+/* The reader that a signal shall stop; NULL: none. */
+void cli_signals_reader(wg_reader *reader);
+/* For a command that has nothing to leave whole: the first signal ends the process. */
+void cli_signals_default(void);
 /* The signal that asked to stop, or 0. */
 int cli_signals_caught(void);
 

@@ -37,6 +37,7 @@ int cli_probe(const cli_settings *settings)
     wg_error err = {.status = WG_OK};
     wg_probe probe;
 
+    cli_signals_default();
     wg_status status = wg_model_open(&model, &settings->model, &err);
     if (status != WG_OK) {
         cli_complain("%s", err.message);

@@ -111,6 +111,7 @@ int cli_documents_each(const cli_settings *settings, cli_document_function *put,
     int exit_status = cli_failures_open(&failures, settings->job.failures);
     if (exit_status != CLI_DONE) return exit_status;
     status = wg_reader_open(&reader, &settings->job.input, &err);
+    cli_signals_reader(reader);
     while (status == WG_OK && !cli_signals_caught() && !ferror(stdout)) {
         status = wg_reader_next(reader, &document, &has_document, &err);
         if (status != WG_OK || !has_document) break;
@@ -119,7 +120,8 @@ int cli_documents_each(const cli_settings *settings, cli_document_function *put,
         else
             status = put(context, &document, &failures, &err);
     }
-    if (status == WG_OK) {
+    cli_signals_reader(NULL);
+    if (status == WG_OK || status == WG_ERR_INTERRUPTED) {
         exit_status = reading_end(settings, wg_reader_counted(reader), failures.count);
     } else {
         cli_complain("%s", err.message);

@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 /*
- * A standard stream that was closed is taken by a stand-in that fails when it is used; else the
- * next file that is opened would get its number, and results or messages would land in it.
+ * A standard stream that was closed gets a stand-in; else the next file that is opened would have
+ * its number, and results or messages would land in it. Standard input is then empty, and an output
+ * fails when it is used.
  */
 static void hold_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);
 }
 
 int main(int argc, char **argv)

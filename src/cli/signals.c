@@ -3,8 +3,8 @@
  * written; the second ends the process at once. SIGPIPE is ignored, so that a reader who went away
  * is a write error with a message and a status.
  *
- * Threads: the handler runs on whichever thread the system picks and touches three lock-free
- * atomics.
+ * Threads: the handler runs on whichever thread the system picks and touches lock-free
+ * atomics of its own.
  */
 #include "cli.h"
 
@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 static _Atomic(wg_job *) running;
+static _Atomic(wg_reader *) reading;
 static atomic_int caught;
-static atomic_int handling; /* handlers that may still hold the job */
+static atomic_int handling; /* handlers that may still hold the job or the reader */
 
 static void on_signal(int number)
 {
@@ -31,6 +32,8 @@ static void on_signal(int number)
     atomic_fetch_add(&handling, 1);
     wg_job *job = atomic_load(&running);
     if (job) wg_job_stop(job);
+    wg_reader *reader = atomic_load(&reading);
+    if (reader) wg_reader_stop(reader);
     atomic_fetch_sub(&handling, 1);
     errno = saved;
 }
@@ -43,6 +46,7 @@ void cli_signals_init(void)
     (void)sigemptyset(&action.sa_mask);
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL); /* "File too large" is a write error too */
     action.sa_handler = on_signal;
     (void)sigaction(SIGTERM, &action, NULL);
     /* A shell starts background jobs with SIGINT ignored; that stays. */
@@ -59,6 +63,22 @@ void cli_signals_job(wg_job *job)
         (void)sched_yield();
     /* A signal that came before the job was known must not be lost. */
     if (job && atomic_load(&caught) != 0) wg_job_stop(job);
+}
+
+void cli_signals_reader(wg_reader *reader)
+{
+    atomic_store(&reading, reader);
+    while (atomic_load(&handling) != 0)
+        (void)sched_yield();
+    if (reader && atomic_load(&caught) != 0) wg_reader_stop(reader);
+}
+
+void cli_signals_default(void)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+    struct sigaction inherited;
+    if (sigaction(SIGINT, NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+        (void)signal(SIGINT, SIG_DFL);
 }
 
 int cli_signals_caught(void)

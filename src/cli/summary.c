@@ -32,9 +32,8 @@ static void show_documents(const cli_settings *settings, cli_json report)
     if (warnings > 0)
         (void)snprintf(extra[2], sizeof(extra[2]), ", %s warnings",
                        cli_count_text(number, warnings));
-    cli_say("documents  %s%s%s%s%s",
-            cli_count_text(done, documents >= failed ? documents - failed : documents), extra[0],
-            extra[1], extra[2], documents == 0 && is_complete ? " (the input held none)" : "");
+    cli_say("documents  %s%s%s%s%s", cli_count_text(done, documents), extra[0], extra[1], extra[2],
+            documents == 0 && is_complete ? " (the input held none)" : "");
     if (failed > 0 && settings->job.failures)
         cli_say("failures   listed in %s", settings->job.failures);
     else if (failed > 0 && settings->job.output && strcmp(settings->job.output, "-") != 0 &&

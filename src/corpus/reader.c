@@ -17,9 +17,9 @@
  *
  * Refused: a thread for reading ahead (the job has one round the reader already).
  *
- * Threads: one caller at a time; wgi_reader_stop from any.
+ * Threads: one caller at a time; wg_reader_stop from any.
  */
-#include "corpus/reader.h"
+#include "warpgroup/warpgroup.h"
 
 #include "base/alloc.h"
 #include "base/os_clock.h"
@@ -232,7 +232,7 @@ wg_reader_counts wg_reader_counted(const wg_reader *reader)
     return reader->reading.counts;
 }
 
-void wgi_reader_stop(const wg_reader *reader)
+void wg_reader_stop(const wg_reader *reader)
 {
     wgi_stop_raise(reader->reading.stop_fd);
 }

@@ -98,8 +98,10 @@ static wg_status search_by_steps(search *s, uint64_t step, uint64_t most, double
     return s->found->tokens ? WG_OK : nothing_fits(s, step);
 }
 
-/* Times the capacity and its halves; a size that no longer fits, or that cannot be timed, is left
- * out. */
+/*
+ * Times the capacity and its halves, all of them in each round, so that a machine that is busy for
+ * a while is busy for all; a size that no longer fits, or that cannot be timed, is left out.
+ */
 static wg_status find_knee(search *s)
 {
     const wg_capacity_options *options = s->options;
@@ -108,23 +110,25 @@ static wg_status find_knee(search *s)
     uint64_t start = options->start_tokens ? options->start_tokens : 256;
     uint64_t least = options->knee_from_tokens ? options->knee_from_tokens : start;
     uint64_t sizes[64];
-    double rates[64];
+    double rates[64] = {0};
     int count = 0;
 
     for (uint64_t tokens = s->found->tokens; tokens && count < 64; tokens /= 2) {
-        double best = 0;
-        for (uint32_t i = 0; i < runs; i++) {
+        sizes[count++] = tokens;
+        if (tokens / 2 < least) break;
+    }
+    for (uint32_t round = 0; round < runs; round++) {
+        for (int i = 0; i < count; i++) {
             double seconds = 0;
             wg_fit fit;
-            wg_status status = try_tokens(s, tokens, 1, &fit, &seconds);
+            wg_status status = try_tokens(s, sizes[i], 1, &fit, &seconds);
             if (status != WG_OK) return status;
-            if (fit == WG_FIT_YES && seconds > 0 && (double)tokens / seconds > best)
-                best = (double)tokens / seconds;
+            if (fit == WG_FIT_YES && seconds > 0 && (double)sizes[i] / seconds > rates[i])
+                rates[i] = (double)sizes[i] / seconds;
         }
-        sizes[count] = tokens;
-        rates[count++] = best;
-        if (best > s->found->best_tokens_per_s) s->found->best_tokens_per_s = best;
-        if (tokens / 2 < least) break;
+    }
+    for (int i = 0; i < count; i++) {
+        if (rates[i] > s->found->best_tokens_per_s) s->found->best_tokens_per_s = rates[i];
     }
     if (s->found->best_tokens_per_s <= 0) return WG_OK; /* the callback tells no time: no knee */
     for (int i = count - 1; i >= 0; i--) {

@@ -96,6 +96,16 @@ void wgi_engine_release(wgi_engine *engine, wgi_bin *bin)
     ignore(wg_engine_release(engine, &(wg_bin){.slot = slot->index, .ticket = slot->ticket}, NULL));
 }
 
+bool wgi_engine_no_memory(wgi_engine *engine, wgi_bin *bin)
+{
+    const wgi_slot *slot = (const wgi_slot *)(const void *)bin;
+    int is_given_up = 0;
+
+    ignore(wg_engine_fail(engine, &(wg_bin){.slot = slot->index, .ticket = slot->ticket},
+                          WG_FAULT_MEMORY, &is_given_up, NULL));
+    return !is_given_up;
+}
+
 wgi_engine_counts wgi_engine_counted(const wgi_engine *engine)
 {
     wg_engine *shared = (wg_engine *)(uintptr_t)engine; /* counting locks, nothing else changes */

@@ -1,6 +1,6 @@
 /*
  * feed.h - the engine as the job runner uses it: the public one (warpgroup/engine.h) with bins as
- * the model's forward pass takes them, one class, no deadlines and nothing that fails.
+ * the model's forward pass takes them, one class, no deadlines.
  */
 #ifndef WGI_FEED_H
 #define WGI_FEED_H
@@ -48,6 +48,11 @@ typedef enum wgi_engine_answer {
 /* Any thread. The bin belongs to the caller until wgi_engine_release (any thread, any order). */
 wgi_engine_answer wgi_engine_take(wgi_engine *engine, bool wait, wgi_bin **bin);
 void wgi_engine_release(wgi_engine *engine, wgi_bin *bin);
+/*
+ * There was no memory for the bin. True: it was taken back, and comes again in halves. False: its
+ * one sequence has failed alone often enough; the bin is still the caller's, who releases it.
+ */
+bool wgi_engine_no_memory(wgi_engine *engine, wgi_bin *bin);
 
 typedef struct wgi_engine_counts {
     uint64_t sequences_in, tokens_in, bins_out, sequences_out, tokens_out;

@@ -5,10 +5,10 @@
  *                plan        bin 0: b f   bin 1: a c h   bin 2: d e   bin 3: g
  *                handed out  bin 0, bin 1, bin 2; then a new plan over g and what came since
  *
- * A plan lives for several bins, so packing costs little more than once a sequence. It is given up
- * when most of it has left and new sequences wait, since the last bins of a plan are the emptiest
- * and fill up in the next one. The bin that holds the oldest sequence goes first, whichever it is:
- * none waits longer than a plan, and whoever writes rows in input order can begin at once.
+ * A plan lives for several bins, so packing costs little more than once a sequence. Its bins leave
+ * in the order of their oldest sequence: none waits longer than a plan, and whoever writes rows in
+ * input order gets them steadily. It is given up when most of it has left, or at a bin that is not
+ * full, if new sequences wait to fill it.
  *
  * Refused: a plan for each bin over the whole look-ahead (its cost grows with the look-ahead), and
  * taking bins strictly in arrival order (next-fit leaves a fifth of each bin empty).
@@ -26,7 +26,6 @@ static void drop_plan(wgi_round *round)
 {
     round->bin_count = 0;
     round->bin_next = 0;
-    round->bin_early = SIZE_MAX;
 }
 
 wg_status wgi_round_init(wgi_round *round, const wgi_pack_limits *limits, size_t tokens_max,
@@ -131,6 +130,20 @@ void wgi_round_refill(wgi_round *round)
     }
 }
 
+/* Numbers the bins by the oldest sequence of each, so that they leave in that order. */
+static void order_by_age(wgi_round *round)
+{
+    uint32_t *bin_of = round->packing.bin_of;
+    uint32_t *number = round->items; /* free until the bins are listed */
+    uint32_t next = 0;
+
+    memset(number, 0xFF, round->bin_count * sizeof(number[0]));
+    for (size_t i = 0; i < round->count; i++) {
+        if (number[bin_of[i]] == UINT32_MAX) number[bin_of[i]] = next++;
+        bin_of[i] = number[bin_of[i]];
+    }
+}
+
 /* Lists the entries of each bin; the packer's answer is a bin for each entry. */
 static void group_by_bin(wgi_round *round)
 {
@@ -177,8 +190,8 @@ static bool plan(wgi_round *round)
     pack(round);
     round->bin_count = round->packing.bin_count;
     if (round->bin_count == 0) return false;
+    order_by_age(round);
     group_by_bin(round);
-    round->bin_early = round->packing.bin_of[0];
     return true;
 }
 
@@ -198,19 +211,6 @@ static bool wants_plan(const wgi_round *round)
     if (round->bin_next == round->bin_count) return true;
     if (!round->backlog.first) return false;
     return round->token_count < round->plan_tokens / 4 || !is_full(round, round->bin_next);
-}
-
-/* Which bin of the plan goes next. */
-static size_t next_bin(wgi_round *round)
-{
-    size_t early = round->bin_early;
-
-    if (early != SIZE_MAX && early > round->bin_next) {
-        round->bin_early = SIZE_MAX; /* when its own turn comes its list is found empty */
-        return early;
-    }
-    round->bin_early = SIZE_MAX;
-    return round->bin_next++;
 }
 
 static void move_out(wgi_round *round, size_t entry, wgi_fill *fill)
@@ -236,7 +236,7 @@ bool wgi_round_cut(wgi_round *round, wgi_fill *fill)
         size_t b;
 
         if (wants_plan(round) && !plan(round)) return false;
-        b = next_bin(round);
+        b = round->bin_next++;
         for (size_t i = round->bin_begin[b]; i < round->bin_begin[b + 1]; i++) {
             if (round->records[round->items[i]]) move_out(round, round->items[i], fill);
         }

@@ -25,7 +25,6 @@ typedef struct wgi_round {
     uint32_t *bin_begin; /* [capacity + 1] */
     size_t bin_count;    /* of the plan */
     size_t bin_next;     /* bins before it have left */
-    size_t bin_early;    /* holds the oldest: handed out before its turn; SIZE_MAX: it left */
     size_t plan_tokens;  /* token_count when the plan was made */
 
     wgi_record_list backlog; /* drained, not yet in the look-ahead */

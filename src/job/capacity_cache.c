@@ -5,6 +5,8 @@
  */
 #include "job/capacity_cache.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,30 @@
 #include "base/log.h"
 #include "base/os_file.h"
 #include "base/os_map.h"
+#include "base/os_processor.h"
+
+/* The three highest bits: what machine and cgroup leave moves a little all the time. */
+static uint64_t rounded(uint64_t bytes)
+{
+    int drop = 0;
+
+    while ((bytes >> drop) >= 8)
+        drop++;
+    return bytes >> drop << drop;
+}
+
+void wgi_capacity_key(const wgi_footprint *footprint, wg_task task, uint64_t asked_bytes,
+                      uint64_t ceiling, char key[256])
+{
+    const wg_model_info *info = wg_model_describe(footprint->model);
+    char processor[64];
+
+    wgi_processor_name(processor, sizeof(processor));
+    (void)snprintf(key, 256, "%s %s %s/%s %s x%u task%d f32 longest%zu %s%" PRIu64 "M", WG_VERSION,
+                   info->hash, info->backend, info->isa, processor, footprint->lane_count,
+                   (int)task, footprint->longest, asked_bytes ? "memory" : "free",
+                   (asked_bytes ? asked_bytes : rounded(ceiling)) >> 20);
+}
 
 /* The measured fields: one table for reading and writing. */
 #define COUNTS(X)      \

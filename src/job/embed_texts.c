@@ -42,10 +42,13 @@ static wg_status put_vector(void *context, const wgi_row *row, wg_error *err)
 {
     arrays *a = context;
 
-    if (row->failure != WG_FAILURE_NONE)
-        return wgi_fail(err, row->failure == WG_FAILURE_TOO_LONG ? WG_ERR_LIMIT : WG_ERR_ARGUMENT,
-                        "text %llu: %s: %s", (unsigned long long)row->ordinal,
+    if (row->failure != WG_FAILURE_NONE) {
+        wg_status status = row->failure == WG_FAILURE_TOO_LONG    ? WG_ERR_LIMIT
+                           : row->failure == WG_FAILURE_NO_MEMORY ? WG_ERR_NO_MEMORY
+                                                                  : WG_ERR_ARGUMENT;
+        return wgi_fail(err, status, "text %llu: %s: %s", (unsigned long long)row->ordinal,
                         wg_failure_code(row->failure), row->reason);
+    }
     memcpy(a->vectors + row->ordinal * a->dim, row->vectors, a->dim * sizeof(float));
     return WG_OK;
 }

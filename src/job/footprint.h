@@ -10,23 +10,32 @@
 #include "job/handles.h"
 #include "task/embed.h"
 
-/* Ceiling of the documents in flight; a run that is short of memory takes less. */
-#define WGI_WINDOW_BYTES ((size_t)48 << 20)
+/* What a run keeps besides its bins: 0 ample, up to this where memory is short. */
+#define WGI_TIGHTNESS_MAX 3
 
 typedef struct wgi_footprint {
     const wg_model *model;
     const wgi_embed_head *head; /* of the task: what it needs beside the forward pass */
     uint32_t lane_count;
     size_t bin_tokens;
-    size_t longest;      /* tokens of the longest text */
-    size_t window_bytes; /* documents in flight */
+    size_t longest;     /* tokens of the longest text */
+    unsigned tightness; /* at most WGI_TIGHTNESS_MAX */
 } wgi_footprint;
+
+/* Ceiling of the documents in flight. */
+size_t wgi_footprint_window(const wgi_footprint *footprint);
 
 /* The engine that a run of this shape opens. */
 wgi_engine_options wgi_footprint_engine(const wgi_footprint *footprint);
 
 /* Bytes that a run takes besides what the process holds already; SIZE_MAX when they do not fit. */
 size_t wgi_footprint_bytes(const wgi_footprint *footprint);
+
+/* MiB that a refusal names for so many bytes: what a process holds moves by some hundred KiB. */
+static inline uint64_t wgi_memory_figure(uint64_t bytes)
+{
+    return ((bytes >> 19) + 1) / 2 + 1;
+}
 
 /* What the process may hold at most. */
 typedef struct wgi_budget {

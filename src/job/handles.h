@@ -6,12 +6,13 @@
 #define WGI_HANDLES_H
 
 #include "model/model.h"
+#include "model/network.h"
 
 struct wg_model {
     wgi_description description;
     wgi_weights *weights;
     wgi_modules modules;
-    wgi_encoder *encoder;
+    wgi_network *network;
     wg_tokenizer *tokenizer;
     const wgi_backend *backend;
     wg_model_info info;

@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/os_file.h"
-#include "corpus/reader.h"
 #include "job/report.h"
 #include "job/road.h"
 #include "output/sink.h"
@@ -59,7 +58,7 @@ static void interrupt_reader(void *context)
 {
     wg_job *job = context;
 
-    wgi_reader_stop(job->reader);
+    wg_reader_stop(job->reader);
 }
 
 /* Bytes that will be read, when every input is a plain file of text: then progress has an end. */

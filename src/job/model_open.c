@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/os_clock.h"
+#include "job/gguf_tokenizer.h"
 #include "job/handles.h"
 #include "tokenizer/tokenizer.h"
 
@@ -44,7 +45,7 @@ static void fill_info(wg_model *model, double load_seconds)
         .vocabulary_count = description->vocabulary_count,
         .parameter_count = count_parameters(model->weights),
         .weight_bytes = wgi_weights_bytes(model->weights),
-        .packed_bytes = wgi_encoder_bytes(model->encoder),
+        .packed_bytes = wgi_network_bytes(model->network),
         .position_count = description->position_count - description->position_offset,
         .token_count_default = modules->token_count_default,
         .dim = dim,
@@ -82,6 +83,43 @@ cleanup:
     return status;
 }
 
+/* A GGUF file without a tokenizer serves records that bring ids. */
+static wg_status open_gguf_tokenizer(wg_model *model, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_gguf *gguf = NULL;
+
+    WGI_TRY(wgi_gguf_open(&gguf, model->path, err));
+    if (wgi_gguf_has(gguf, "tokenizer.ggml.tokens"))
+        WGI_TRY(wgi_gguf_tokenizer_open(&model->tokenizer, gguf, err));
+
+cleanup:
+    wgi_gguf_close(gguf);
+    return status;
+}
+
+static wg_status open_tokenizer(wg_model *model, wg_error *err)
+{
+    wg_status status = WG_OK;
+
+    if (wgi_path_is_gguf(model->path))
+        WGI_TRY(open_gguf_tokenizer(model, err));
+    else
+        WGI_TRY(wg_tokenizer_open(&model->tokenizer, model->path, err));
+    if (!model->tokenizer) return WG_OK;
+    WGI_TRY(check_case(model, err));
+    if ((uint64_t)wgi_tokenizer_id_end(model->tokenizer) > model->description.vocabulary_count) {
+        /* The texts that meet such an id fail one by one; the rest are right. */
+        wgi_log(WG_LOG_WARNING,
+                "%s: tokenizer.json knows ids up to %zu, the embedding has %llu rows", model->path,
+                (size_t)wgi_tokenizer_id_end(model->tokenizer) - 1,
+                (unsigned long long)model->description.vocabulary_count);
+    }
+
+cleanup:
+    return status;
+}
+
 wg_status wg_model_open(wg_model **out, const wg_model_options *options, wg_error *err)
 {
     wg_status status = WG_OK;
@@ -102,17 +140,9 @@ wg_status wg_model_open(wg_model **out, const wg_model_options *options, wg_erro
     WGI_TRY(wgi_backend_find(&model->backend, options->backend_name, options->isa, err));
     WGI_TRY(wgi_description_load(&model->description, model->path, err));
     WGI_TRY(wgi_modules_load(&model->modules, model->path, &model->description, err));
-    WGI_TRY(wg_tokenizer_open(&model->tokenizer, model->path, err));
-    WGI_TRY(check_case(model, err));
-    if ((uint64_t)wgi_tokenizer_id_end(model->tokenizer) > model->description.vocabulary_count) {
-        /* The texts that meet such an id fail one by one; the rest are right. */
-        wgi_log(WG_LOG_WARNING,
-                "%s: tokenizer.json knows ids up to %zu, the embedding has %llu rows", model->path,
-                (size_t)wgi_tokenizer_id_end(model->tokenizer) - 1,
-                (unsigned long long)model->description.vocabulary_count);
-    }
+    WGI_TRY(open_tokenizer(model, err));
     WGI_TRY(wgi_weights_open(&model->weights, model->path, err));
-    WGI_TRY(wgi_encoder_open(&model->encoder, &model->description, model->weights, model->backend,
+    WGI_TRY(wgi_network_open(&model->network, &model->description, model->weights, model->backend,
                              err));
     fill_info(model, (double)(wgi_clock_ns() - begin) * 1e-9);
 
@@ -127,7 +157,7 @@ cleanup:
 void wg_model_close(wg_model *model)
 {
     if (!model) return;
-    wgi_encoder_close(model->encoder);
+    wgi_network_close(model->network);
     wgi_modules_fini(&model->modules);
     wgi_weights_close(model->weights);
     wg_tokenizer_close(model->tokenizer);

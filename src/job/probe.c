@@ -1,11 +1,11 @@
 /*
  * probe.c - capacity and knee of this machine for a model and a task.
  *
- *   formula    peak bytes of a bin size (footprint.c): searched by doubling and bisection; no
- * memory is touched, so a ceiling of hundreds of gigabytes costs nothing child      what the
- * formula said is allocated and touched, and a forward pass run, in a process that may be killed;
- * when it does not fit, less is tried knee       bins up to KNEE_TOKENS_MAX are timed here, all
- * workers at once
+ *   formula   peak bytes of a bin size (footprint.c), searched by doubling and bisection. No memory
+ *             is touched, so a ceiling of hundreds of gigabytes costs nothing.
+ *   child     What the formula said is allocated and touched, and a forward pass run, in a process
+ *             that may be killed; when it does not fit, less is tried.
+ *   knee      Bins up to KNEE_TOKENS_MAX are timed here, all workers at once.
  *
  * A pass over a bin of millions of tokens would take minutes: the child runs what takes about
  * VERIFY_TOKENS a worker, after every page of the full size was written.
@@ -33,7 +33,6 @@
 typedef struct probing {
     wgi_footprint footprint;
     wgi_budget budget;
-    uint64_t asked_bytes; /* 0: none */
 } probing;
 
 static uint64_t bytes_of(const probing *p, uint64_t tokens)
@@ -131,31 +130,6 @@ static wg_status find_knee(probing *p, wg_probe *out, wg_error *err)
     return WG_OK;
 }
 
-/* The three highest bits: what machine and cgroup leave moves a little all the time. */
-static uint64_t rounded(uint64_t bytes)
-{
-    int drop = 0;
-
-    while ((bytes >> drop) >= 8)
-        drop++;
-    return bytes >> drop << drop;
-}
-
-/* Everything that the answer depends on; a ceiling that was asked for counts exactly. */
-static void write_key(const probing *p, wg_task task, wg_probe *out)
-{
-    const wg_model_info *info = wg_model_describe(p->footprint.model);
-    uint64_t asked = p->asked_bytes;
-    char processor[64];
-
-    wgi_processor_name(processor, sizeof(processor));
-    (void)snprintf(out->key, sizeof(out->key),
-                   "%s %s %s/%s %s x%u task%d f32 longest%zu %s%" PRIu64 "M", WG_VERSION,
-                   info->hash, info->backend, info->isa, processor, p->footprint.lane_count,
-                   (int)task, p->footprint.longest, asked ? "memory" : "free",
-                   (asked ? asked : rounded(p->budget.ceiling)) >> 20);
-}
-
 static wg_status measure(probing *p, const wg_probe_options *options, wg_probe *out, wg_error *err)
 {
     wg_status status = WG_OK;
@@ -175,9 +149,9 @@ static wg_status measure(probing *p, const wg_probe_options *options, wg_probe *
                         "texts of %zu tokens need %" PRIu64 " MiB of memory with %u threads, the "
                         "ceiling is %" PRIu64 " MiB (%s): use --memory %" PRIu64 "M, fewer "
                         "threads, or a smaller max-length",
-                        p->footprint.longest, (bytes_of(p, p->footprint.longest) >> 20) + 1,
+                        p->footprint.longest, wgi_memory_figure(bytes_of(p, p->footprint.longest)),
                         p->footprint.lane_count, p->budget.ceiling >> 20, p->budget.rule,
-                        (bytes_of(p, p->footprint.longest) >> 20) + 1);
+                        wgi_memory_figure(bytes_of(p, p->footprint.longest)));
     if (status != WG_OK) return status;
     p->footprint.bin_tokens = (size_t)found.tokens;
     WGI_TRY(verify(p, out, err));
@@ -213,11 +187,11 @@ wg_status wg_model_probe(const wg_model *model, const wg_probe_options *options,
         .lane_count = options->embed.thread_count ? options->embed.thread_count : wgi_core_count(),
         .longest = options->embed.token_count_max ? options->embed.token_count_max
                                                   : model->modules.token_count_default,
-        .window_bytes = WGI_WINDOW_BYTES,
+        .tightness = WGI_TIGHTNESS_MAX, /* the largest bins that a run would take */
     };
-    p.asked_bytes = options->embed.memory_bytes;
-    p.budget = wgi_budget_now(model, p.asked_bytes);
-    write_key(&p, options->task, out);
+    p.budget = wgi_budget_now(model, options->embed.memory_bytes);
+    wgi_capacity_key(&p.footprint, options->task, options->embed.memory_bytes, p.budget.ceiling,
+                     out->key);
     out->is_from_cache =
         !options->ignore_cache && wgi_capacity_cache_find(options->cache_path, out);
     if (!out->is_from_cache) WGI_TRY(measure(&p, options, out, err));

@@ -193,6 +193,7 @@ static void write_counts(writer *w, const wgi_report_input *input)
         count(w, "planned_bytes", tally->planned_bytes);
         return;
     }
+    count(w, "bins_failed", tally->bins_failed);
     number(w, "padding", wgi_tally_padding(tally));
     number(w, "seconds", tally->run_s);
     number(w, "seconds_to_first_row", tally->first_row_s);

@@ -6,7 +6,10 @@
  *
  * The window bounds the documents in flight, the engine the tokens that wait; when either is full,
  * the stage before it waits, and asks the engine to cut what it has, so that nobody waits for ever.
- * The first thing that goes wrong stops the run (`fail`); a document that goes wrong is a row.
+ * The first thing that goes wrong stops the run (`fail`); a document that goes wrong is a row. A
+ * bin that there was no memory for goes back to the engine, which hands it out again in halves; any
+ * other error of the backend may have left it in a state where nothing it says holds, so what is in
+ * flight then is thrown away.
  *
  * Threads: fields of `wgi_road` are set before the threads start, or are atomic, or belong to one
  * thread: `tally` to the writer, `lanes[i]` to lane i, `failure` to whoever holds `lock`.
@@ -36,6 +39,7 @@ void wgi_road_fail(wgi_road *road, wg_status status, const wg_error *err)
         road->failure_error = *err;
     }
     pthread_mutex_unlock(&road->lock);
+    if (status != WG_ERR_INTERRUPTED) atomic_store(&road->is_broken, true);
     wgi_window_stop(&road->window);
     if (road->engine) wgi_engine_stop(road->engine);
     atomic_store(&road->is_ending, true);
@@ -149,8 +153,14 @@ static void run_bin(void *context, size_t lane, void *task)
     wg_error err = {0};
 
     wg_status status = wgi_road_compute(road, bin, lane, &err);
-    if (road->engine) wgi_engine_release(road->engine, bin);
+    if (status == WG_ERR_NO_MEMORY && road->engine) {
+        road->lanes[lane].bins_failed++;
+        if (wgi_engine_no_memory(road->engine, bin)) return;
+        wgi_road_give_up(road, bin);
+        status = WG_OK;
+    }
     if (status != WG_OK) wgi_road_fail(road, status, &err);
+    if (road->engine) wgi_engine_release(road->engine, bin);
 }
 
 /* ------------------------------------------------------------------------------- writer */

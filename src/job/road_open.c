@@ -3,19 +3,20 @@
  * bin, the memory of every part; refuses what cannot work, with the smallest value that would.
  *
  * Memory: what the process holds now (code, weights, packed weights) + lanes x (activations of a
- * bin + scratch) + the engine's queue and ring + the documents in flight <= the ceiling. Bins
- * shrink to fit, never below the longest text.
+ * bin + scratch) + the engine's queue and ring + the documents in flight <= the ceiling. All of it
+ * but the first shrinks to fit, bins never below the longest text.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/os_processor.h"
+#include "job/capacity_cache.h"
 #include "job/footprint.h"
 #include "job/road_parts.h"
 
-#define WINDOW_DOCUMENTS   16384
-#define WINDOW_BYTES_LEAST ((size_t)4 << 20)
+#define WORKERS_MAX      1024
+#define WINDOW_DOCUMENTS 16384
 
 /* -------------------------------------------------------------------------------- limits */
 
@@ -36,7 +37,12 @@ static wg_status settle_limit(wgi_road *road, wg_error *err)
         .truncate = road->options.embed.truncate,
         .plain_specials = road->options.embed.plain_specials,
     };
-    return WG_OK;
+    /* A limit without room for the template's special tokens would fail every text. */
+    wg_encoding trial = {0};
+    wg_status status =
+        wg_tokenizer_encode(model->tokenizer, "", 0, NULL, 0, &road->encode, &trial, err);
+    wg_encoding_fini(&trial);
+    return status == WG_ERR_LIMIT ? WG_OK : status;
 }
 
 /* The prompt of a name; sentence-transformers knows "query" and "document" even where none is set.
@@ -75,7 +81,7 @@ static wg_status settle_prompt(wgi_road *road, wg_error *err)
 
 /* -------------------------------------------------------------------------------- memory */
 
-static wgi_footprint footprint_of(const wgi_road *road, size_t bin_tokens, size_t window_bytes)
+static wgi_footprint footprint_of(const wgi_road *road, size_t bin_tokens)
 {
     return (wgi_footprint){
         .model = road->options.model,
@@ -83,54 +89,113 @@ static wgi_footprint footprint_of(const wgi_road *road, size_t bin_tokens, size_
         .lane_count = road->lane_count,
         .bin_tokens = bin_tokens,
         .longest = road->tally.token_count_max,
-        .window_bytes = window_bytes,
+        .tightness = road->tightness,
     };
 }
 
-/*
- * Settles the bin size under the ceiling: the wish, halved until it fits, but never below the
- * longest text; then a smaller window; then a refusal that names the memory that would do.
+/* The wish where no size was asked for: what `probe` has measured here, or the backend's default.
  */
-static wg_status settle_memory(wgi_road *road, size_t *window_bytes, wg_error *err)
+static size_t auto_tokens(wgi_road *road, const wgi_budget *budget)
+{
+    wgi_tally *tally = &road->tally;
+    size_t tokens = road->options.model->backend->bin_tokens;
+    wgi_footprint footprint = footprint_of(road, tokens);
+    wg_probe known = {0};
+
+    tally->batch_tokens_rule = "auto: where this backend stops getting faster";
+    wgi_capacity_key(&footprint, WG_TASK_EMBED, road->options.embed.memory_bytes, budget->ceiling,
+                     known.key);
+    if (!wgi_capacity_cache_find(NULL, &known)) return tokens;
+    if (known.knee_tokens && known.knee_tokens <= known.capacity_tokens) {
+        tally->batch_tokens_rule = "auto: knee that probe measured";
+        return (size_t)known.knee_tokens;
+    }
+    if (tokens <= known.capacity_tokens) return tokens;
+    tally->batch_tokens_rule = "auto: capacity that probe measured";
+    return (size_t)known.capacity_tokens;
+}
+
+/* What is wished for, at least one longest text. */
+static wg_status wished_tokens(wgi_road *road, const wgi_budget *budget, size_t *out, wg_error *err)
+{
+    wgi_tally *tally = &road->tally;
+    uint64_t asked = road->options.embed.batch_tokens;
+    size_t least = tally->token_count_max;
+
+    if (asked && asked < least)
+        return wgi_fail(err, WG_ERR_ARGUMENT,
+                        "max-batch-tokens %llu is below the longest text allowed: use at least "
+                        "%zu, or a smaller max-length",
+                        (unsigned long long)asked, least);
+    if (asked > INT32_MAX)
+        return wgi_fail(err, WG_ERR_ARGUMENT, "max-batch-tokens %llu is above %d",
+                        (unsigned long long)asked, INT32_MAX);
+    if (asked) tally->batch_tokens_rule = "option";
+    *out = asked ? (size_t)asked : auto_tokens(road, budget);
+    if (*out < least) *out = least;
+    return WG_OK;
+}
+
+/* A worker less, where the number is ours to choose. */
+static bool drop_lane(wgi_road *road)
+{
+    if (road->options.embed.thread_count || road->lane_count == 1) return false;
+    road->lane_count--;
+    return true;
+}
+
+/* One step towards a smaller run; false: there is none. */
+static bool shrink(wgi_road *road, size_t *tokens, size_t wish)
+{
+    size_t least = road->tally.token_count_max;
+    bool may_shrink_bins = !road->options.embed.batch_tokens && *tokens > least;
+
+    if (road->tightness + 1 < WGI_TIGHTNESS_MAX || !may_shrink_bins) {
+        if (road->tightness == WGI_TIGHTNESS_MAX) return drop_lane(road);
+        road->tightness++;
+        if (!road->options.embed.batch_tokens) *tokens = wish;
+        return true;
+    }
+    *tokens = *tokens / 2 > least ? *tokens / 2 : least;
+    return true;
+}
+
+/*
+ * Settles the bin size under the ceiling: the wish, with ever less besides the bins; then smaller
+ * bins, but never below the longest text; then the same again with the least besides them; then
+ * fewer workers, unless their number was asked for; then a refusal that names the memory that would
+ * do.
+ */
+static wg_status settle_memory(wgi_road *road, wg_error *err)
 {
     wgi_tally *tally = &road->tally;
     wgi_budget budget = wgi_budget_now(road->options.model, road->options.embed.memory_bytes);
-    size_t least = tally->token_count_max;
-    size_t tokens = (size_t)road->options.embed.batch_tokens;
+    size_t wish = 0;
 
-    *window_bytes = WGI_WINDOW_BYTES;
-    tally->batch_tokens_rule = tokens ? "option" : "auto: where this backend stops getting faster";
-    if (!tokens) tokens = road->options.model->backend->bin_tokens;
-    if (tokens < least) {
-        if (road->options.embed.batch_tokens)
-            return wgi_fail(err, WG_ERR_ARGUMENT,
-                            "max-batch-tokens %zu is below the longest text allowed: use at least "
-                            "%zu, or a smaller max-length",
-                            tokens, least);
-        tokens = least;
-    }
-    if (tokens > INT32_MAX)
-        return wgi_fail(err, WG_ERR_ARGUMENT, "max-batch-tokens %zu is above %d", tokens,
-                        INT32_MAX);
+    wg_status status = wished_tokens(road, &budget, &wish, err);
+    if (status != WG_OK) return status;
+    size_t tokens = wish;
+    uint32_t lanes = road->lane_count;
     for (;;) {
-        wgi_footprint footprint = footprint_of(road, tokens, *window_bytes);
-        tally->planned_bytes = budget.held + wgi_footprint_bytes(&footprint);
+        wgi_footprint footprint = footprint_of(road, tokens);
+        size_t needed = wgi_footprint_bytes(&footprint);
+        if (__builtin_add_overflow(budget.held, needed, &tally->planned_bytes))
+            tally->planned_bytes = UINT64_MAX;
         if (tally->planned_bytes <= budget.ceiling) break;
-        if (!road->options.embed.batch_tokens && tokens > least) {
-            tokens = tokens / 2 > least ? tokens / 2 : least;
-            tally->batch_tokens_rule = "auto: what the memory holds";
-        } else if (*window_bytes > WINDOW_BYTES_LEAST) {
-            *window_bytes /= 2;
-        } else {
+        if (!shrink(road, &tokens, wish))
             return wgi_fail(err, WG_ERR_LIMIT,
-                            "texts of %zu tokens need %llu MiB of memory with %u threads, the "
+                            "%s of %zu tokens need %llu MiB of memory with %u threads, the "
                             "ceiling is %llu MiB: use --memory %lluM, fewer threads, or a smaller "
                             "max-length",
-                            least, (unsigned long long)(tally->planned_bytes >> 20) + 1,
+                            tokens == tally->token_count_max ? "texts" : "bins", tokens,
+                            (unsigned long long)wgi_memory_figure(tally->planned_bytes),
                             road->lane_count, (unsigned long long)(budget.ceiling >> 20),
-                            (unsigned long long)(tally->planned_bytes >> 20) + 1);
-        }
+                            (unsigned long long)wgi_memory_figure(tally->planned_bytes));
     }
+    if (road->lane_count < lanes)
+        wgi_log(WG_LOG_WARNING, "%u of %u compute threads are used: memory holds no more",
+                road->lane_count, lanes);
+    if (tokens < wish) tally->batch_tokens_rule = "auto: what the memory holds";
     tally->batch_tokens = tokens;
     tally->memory_bytes = road->options.embed.memory_bytes;
     return WG_OK;
@@ -139,7 +204,7 @@ static wg_status settle_memory(wgi_road *road, size_t *window_bytes, wg_error *e
 static wg_status allocate_lanes(wgi_road *road, size_t bin_tokens, wg_error *err)
 {
     road->plan =
-        wgi_encoder_plan(road->options.model->encoder, bin_tokens, road->tally.token_count_max);
+        wgi_network_plan(road->options.model->network, bin_tokens, road->tally.token_count_max);
     road->lanes = wgi_calloc(road->lane_count, sizeof(*road->lanes));
     road->lane_memory = wgi_calloc(road->lane_count, sizeof(*road->lane_memory));
     for (uint32_t i = 0; i < road->lane_count && road->lanes && road->lane_memory; i++) {
@@ -211,7 +276,7 @@ static wg_status open_padded(wgi_road *road, wg_error *err)
 
 static wg_status open_packed(wgi_road *road, wg_error *err)
 {
-    wgi_footprint footprint = footprint_of(road, (size_t)road->tally.batch_tokens, 0);
+    wgi_footprint footprint = footprint_of(road, (size_t)road->tally.batch_tokens);
     wgi_engine_options engine = wgi_footprint_engine(&footprint);
 
     engine.ready = wgi_road_bin_ready;
@@ -225,23 +290,31 @@ wg_status wgi_road_open(wgi_road **out, const wgi_road_options *options, wg_erro
     wg_status status = WG_OK;
     const wg_model *model = options->model;
     wgi_road *road = wgi_calloc(1, sizeof(*road));
-    size_t window_bytes = 0;
+    wgi_footprint footprint;
 
     *out = NULL;
     if (!road) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a run");
     road->options = *options;
     pthread_mutex_init(&road->lock, NULL);
     road->lane_count = options->embed.thread_count ? options->embed.thread_count : wgi_core_count();
+    if (road->lane_count > WORKERS_MAX) {
+        status = wgi_fail(err, WG_ERR_ARGUMENT, "%u threads: at most %d can work", road->lane_count,
+                          WORKERS_MAX);
+        road->lane_count = 0;
+        goto cleanup;
+    }
 
     WGI_TRY(settle_limit(road, err));
     WGI_TRY(settle_prompt(road, err));
     WGI_TRY(wgi_embed_head_init(&road->head, &options->embed, &model->modules, &model->description,
                                 model->backend, err));
-    WGI_TRY(settle_memory(road, &window_bytes, err));
+    WGI_TRY(settle_memory(road, err));
+    footprint = footprint_of(road, (size_t)road->tally.batch_tokens);
     note_settings(road);
     /* A padded run sorts or batches over all it was given, so its window has no end. */
     WGI_TRY(wgi_window_init(&road->window, options->padded_batch ? SIZE_MAX : WINDOW_DOCUMENTS,
-                            options->padded_batch ? SIZE_MAX : window_bytes, err));
+                            options->padded_batch ? SIZE_MAX : wgi_footprint_window(&footprint),
+                            err));
     if (options->padded_batch)
         WGI_TRY(open_padded(road, err));
     else if (!options->plan_only)

@@ -19,7 +19,7 @@ typedef struct wgi_lane {
     void *bin_memory;  /* activations of a bin */
     void *pool_memory; /* scratch of the embedding head */
     uint64_t compute_ns, pool_ns;
-    uint64_t bins, bin_tokens, rows_computed, rows_real;
+    uint64_t bins, bins_failed, bin_tokens, rows_computed, rows_real;
     double flops;
 } wgi_lane;
 
@@ -31,6 +31,7 @@ struct wgi_road {
     size_t prompt_bytes;
     size_t prompt_skip; /* tokens that the model leaves out of pooling */
 
+    unsigned tightness; /* of the footprint that was settled on */
     wgi_window window;
     wgi_engine *engine; /* packed, or NULL */
     wgi_padded *padded; /* padded, or NULL */
@@ -47,6 +48,7 @@ struct wgi_road {
     atomic_ulong begin_ns;
     atomic_bool is_input_done;
     atomic_bool is_stop_asked, is_ending;
+    atomic_bool is_broken; /* ends because of an error: no bin in flight counts any more */
     atomic_int tokenizers_left;
     atomic_ulong read_ns, tokenize_ns;
     atomic_ulong documents_read, documents_done, documents_failed, tokens_done;
@@ -59,9 +61,22 @@ struct wgi_road {
 /* road_work.c */
 wg_status wgi_road_tokenize(wgi_road *road, wgi_entry *entry, wg_encoding *encoding, wgi_buf *text,
                             wg_error *err);
+/*
+ * Runs a bin and hands its vectors on. WG_ERR_NO_MEMORY: no document of it was touched. After
+ * another error the device is not asked again.
+ */
 wg_status wgi_road_compute(wgi_road *road, wgi_bin *bin, size_t lane, wg_error *err);
+/* The one document of the bin becomes a listed failure. */
+void wgi_road_give_up(wgi_road *road, const wgi_bin *bin);
 wg_status wgi_road_plan_add(wgi_road *road, uint32_t token_count, wg_error *err);
 void wgi_road_settle(wgi_road *road); /* sums the lanes into the tally */
+
+/*
+ * Test hook, process-wide: is told of every bin after its forward pass, and what it answers stands
+ * for the status of the backend. NULL: off. Set it while no road runs.
+ */
+typedef wg_status wgi_road_hook(void *context, const wgi_bin *bin, wg_error *err);
+void wgi_road_hook_set(wgi_road_hook *hook, void *context);
 
 /* road.c */
 void wgi_road_bin_ready(void *context); /* the engine calls it */

@@ -88,7 +88,7 @@ static void run_lane(void *context, size_t lane, void *task)
     wg_error err = {0};
 
     wg_status status =
-        wgi_encoder_run(s->footprint->model->encoder, &work->bin, &forward, &hidden, &err);
+        wgi_network_run(s->footprint->model->network, &work->bin, &forward, &hidden, &err);
     if (status == WG_OK) return;
     pthread_mutex_lock(&s->lock);
     s->failure = status;
@@ -123,7 +123,7 @@ wg_status wgi_synthetic_run(const wgi_footprint *footprint, size_t run_tokens, d
 {
     wg_status status = WG_OK;
     synthetic s = {.footprint = footprint,
-                   .plan = wgi_encoder_plan(footprint->model->encoder, footprint->bin_tokens,
+                   .plan = wgi_network_plan(footprint->model->network, footprint->bin_tokens,
                                             footprint->longest)};
 
     pthread_mutex_init(&s.lock, NULL);
@@ -157,6 +157,7 @@ cleanup:
     }
     wgi_free(s.lanes);
     wgi_free(s.lane_memory);
+    wgi_alloc_trim(); /* else the heap keeps it, and the next try finds less than there is */
     pthread_mutex_destroy(&s.lock);
     return status;
 }

@@ -22,7 +22,8 @@ typedef struct wgi_tally {
     uint32_t batch_count, batch_longest; /* of the batch that is open */
     /* bins */
     uint64_t bins, bin_tokens, rows_computed, rows_real, bins_least;
-    double flops; /* 2 x multiply-adds of linear layers and attention over real tokens */
+    uint64_t bins_failed; /* had no memory and were done in parts */
+    double flops;         /* 2 x multiply-adds of linear layers and attention over real tokens */
     /* seconds of work, summed over threads */
     double read_s, tokenize_s, compute_s, pool_s, write_s;
     double run_s, first_row_s;

@@ -63,6 +63,25 @@ static size_t entry_bytes(const wgi_entry *entry)
            entry->id_capacity * sizeof(int32_t) + entry->vector_capacity * sizeof(float);
 }
 
+/* The lock is held. */
+static wgi_entry *free_pop(wgi_window *window)
+{
+    wgi_entry *entry = window->free_entries;
+
+    if (!entry) return NULL;
+    window->free_entries = entry->next_free;
+    window->kept_bytes -= entry->bytes;
+    return entry;
+}
+
+/* Lets go of kept entries that there is no room for. The lock is held. */
+static void free_trim(wgi_window *window)
+{
+    while (window->free_entries && (window->bytes >= window->bytes_max ||
+                                    window->kept_bytes > window->bytes_max - window->bytes))
+        entry_free(free_pop(window));
+}
+
 /* Copies what the reader only lends. */
 static wg_status entry_fill(wgi_entry *entry, const wg_document *document, wg_error *err)
 {
@@ -132,8 +151,7 @@ wg_status wgi_window_add(wgi_window *window, const wg_document *document,
         }
         pthread_cond_wait(&window->room, &window->lock);
     }
-    entry = window->free_entries;
-    if (entry) window->free_entries = entry->next_free;
+    entry = free_pop(window);
     if (window->is_stopped) status = wgi_fail(err, WG_ERR_CLOSED, "the run was stopped");
     if (status == WG_OK && window->tail - window->head == window->capacity)
         status = ring_grow(window, err);
@@ -152,6 +170,7 @@ wg_status wgi_window_add(wgi_window *window, const wg_document *document,
     /* Only the reader moves the tail, so the place that was free is still free. */
     window->ring[window->tail++ & (window->capacity - 1)] = entry;
     window->bytes += entry->bytes;
+    free_trim(window);
     pthread_cond_signal(&window->work);
     if (entry->is_done) pthread_cond_signal(&window->done);
     pthread_mutex_unlock(&window->lock);
@@ -202,6 +221,7 @@ void wgi_window_finish(wgi_window *window, wgi_entry *entry)
     pthread_mutex_lock(&window->lock);
     window->bytes += bytes - entry->bytes;
     entry->bytes = bytes;
+    free_trim(window);
     entry->is_done = true;
     if (entry->ordinal == window->head) pthread_cond_signal(&window->done);
     pthread_mutex_unlock(&window->lock);
@@ -253,10 +273,13 @@ void wgi_window_recycle(wgi_window *window, wgi_entry *entry)
     entry->is_truncated = entry->is_done = entry->has_ids = false;
     entry->failure = WG_FAILURE_NONE;
     entry->reason[0] = 0;
+    entry->bytes = entry_bytes(entry);
 
     pthread_mutex_lock(&window->lock);
     entry->next_free = window->free_entries;
     window->free_entries = entry;
+    window->kept_bytes += entry->bytes;
+    free_trim(window);
     pthread_cond_signal(&window->room);
     pthread_mutex_unlock(&window->lock);
 }

@@ -5,7 +5,8 @@
  *              ^ head (writer)           ^ next to tokenise         ^ tail (reader)
  *
  * Bounded by count and bytes: the reader waits for room, the writer makes room. A entry is
- * found by its ordinal. Buffers of entries are kept and used again.
+ * found by its ordinal. Buffers of entries are kept and used again while there is room for them
+ * beside the documents in flight.
  *
  * Threads: one reader adds, tokenizers claim, workers finish, one writer takes; every field
  * is guarded by `lock`, except that a claimed entry's contents belong to whoever claimed it, and a
@@ -52,7 +53,8 @@ typedef struct wgi_window {
     size_t capacity;
     uint64_t head, claimed, tail; /* head <= claimed <= tail */
     size_t count_max, bytes_max;
-    size_t bytes;
+    size_t bytes;      /* of the documents in flight */
+    size_t kept_bytes; /* of free_entries */
     bool is_input_done;
     bool is_stopped;
     wgi_entry *free_entries;

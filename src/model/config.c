@@ -1,24 +1,21 @@
 /*
- * config.c - config.json of a BERT encoder -> description.
+ * config.c - config.json of an encoder -> description; decoders go to config_decoder.c.
  *
  * The idea: a key either sets a number of the description, or would change the answer in a way that
  * is not implemented and is then refused by name, or does not change the answer and is passed over.
  * Refused: passing over whatever is not known. Vectors that are nearly right are worse than none.
  *
- *   read             model_type, hidden_size, num_hidden_layers, num_attention_heads,
- *                    intermediate_size, vocab_size, max_position_embeddings, type_vocab_size,
- *                    layer_norm_eps, hidden_act. A key that is not there has the value that
- *                    transformers' BertConfig gives it; model_type has none and must be there.
- *   refused unless   model_type "bert" | position_embedding_type "absolute" | is_decoder,
- *                    add_cross_attention, is_encoder_decoder false | hidden_act one of the table
- *                    below | pruned_heads, quantization_config, auto_map empty |
- * num_attention_heads divides hidden_size passed over      architectures (any BertFor... holds the
- * same encoder), dropout rates, initializer_range, use_cache, token ids, labels,
- * tie_word_embeddings, torch_dtype, classifier_dropout, chunk_size_feed_forward, output_*,
- *                    transformers_version, ... and keys that BertConfig does not have
- *
- * Refused families are named by their model_type, RoBERTa among them: its positions begin at
- * padding_idx + 1, and a description that got that wrong would look right.
+ *   read             model_type, which must be there; then the keys that the family's row of
+ *                    encoder_family.c names. A key that is not there has the value that
+ *                    transformers gives it.
+ *   refused unless   model_type of a known family | position_embedding_type "absolute" |
+ *                    is_decoder, add_cross_attention, is_encoder_decoder false | the activation
+ *                    one of the table below | pruned_heads, quantization_config, auto_map,
+ *                    rope_scaling empty | the number of heads divides the hidden size
+ *   passed over      architectures (any class of the family holds the same encoder), dropout rates,
+ *                    initializer_range, use_cache, token ids, labels, tie_word_embeddings,
+ *                    torch_dtype, classifier_dropout, chunk_size_feed_forward, output_*,
+ *                    transformers_version, ... and keys that the family does not have
  *
  * Sizes have ceilings far above any published model, so that products of them stay in range;
  * whether they are true is for the tensors to say (wgi_weights_need).
@@ -27,26 +24,20 @@
  */
 #include "model/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "model/config_pattern.h"
 #include "model/directory.h"
+#include "model/encoder_family.h"
 
 static const char file_name[] = "config.json";
 
-enum { HIDDEN, LAYERS, HEADS, FEED_FORWARD, VOCABULARY, POSITIONS, TYPES, SIZE_COUNT };
-
-static const struct size_row {
-    const char *key;
-    uint64_t initial; /* BertConfig's default */
-    uint64_t most;
-} size_rows[SIZE_COUNT] = {
-    [HIDDEN] = {"hidden_size", 768, 1u << 16},
-    [LAYERS] = {"num_hidden_layers", 12, 1u << 12},
-    [HEADS] = {"num_attention_heads", 12, 1u << 12},
-    [FEED_FORWARD] = {"intermediate_size", 3072, 1u << 20},
-    [VOCABULARY] = {"vocab_size", 30522, INT32_MAX},
-    [POSITIONS] = {"max_position_embeddings", 512, 1u << 24},
-    [TYPES] = {"type_vocab_size", 2, 1u << 10},
+static const uint64_t size_most[WGI_SIZE_COUNT] = {
+    [WGI_SIZE_HIDDEN] = 1u << 16,      [WGI_SIZE_LAYERS] = WGI_LAYER_MAX,
+    [WGI_SIZE_HEADS] = 1u << 12,       [WGI_SIZE_FEED_FORWARD] = 1u << 20,
+    [WGI_SIZE_VOCABULARY] = INT32_MAX, [WGI_SIZE_POSITIONS] = 1u << 24,
+    [WGI_SIZE_TYPES] = 1u << 10,
 };
 
 /* transformers' names of the activations that backends have. */
@@ -70,12 +61,16 @@ static const struct activation_row {
 
 /* Keys whose value must be false, and keys whose value must be empty. */
 static const char *const false_keys[] = {"is_decoder", "add_cross_attention", "is_encoder_decoder"};
-static const char *const empty_keys[] = {"pruned_heads", "quantization_config", "auto_map"};
+static const char *const empty_keys[] = {"pruned_heads", "quantization_config", "auto_map",
+                                         "rope_scaling"};
 
 typedef struct config_reading {
     wgi_settings settings;
     wgi_buf text;
-    uint64_t sizes[SIZE_COUNT];
+    const wgi_encoder_family *family;
+    uint64_t sizes[WGI_SIZE_COUNT];
+    uint32_t pad_id; /* of the families whose positions begin behind it */
+    wgi_pattern_reading pattern;
     double epsilon;
     wgi_activation activation;
 } config_reading;
@@ -97,7 +92,8 @@ static bool text_is(const config_reading *reading, const char *text)
 
 static wg_status read_activation(config_reading *reading, wg_error *err)
 {
-    wg_status status = wgi_settings_string(&reading->settings, "hidden_act", &reading->text, err);
+    const char *key = reading->family->activation_key;
+    wg_status status = wgi_settings_string(&reading->settings, key, &reading->text, err);
 
     if (status != WG_OK) return status;
     for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++) {
@@ -105,12 +101,12 @@ static wg_status read_activation(config_reading *reading, wg_error *err)
         reading->activation = activations[i].activation;
         return WG_OK;
     }
-    return refuse_text(reading, "hidden_act", "gelu, gelu_new, relu, silu, tanh", err);
+    return refuse_text(reading, key, "gelu, gelu_new, relu, silu, tanh", err);
 }
 
 static wg_status read_epsilon(config_reading *reading, wg_error *err)
 {
-    static const char key[] = "layer_norm_eps";
+    const char *key = reading->family->epsilon_key;
     wg_status status = wgi_settings_double(&reading->settings, key, &reading->epsilon, err);
 
     if (status != WG_OK) return status;
@@ -118,6 +114,32 @@ static wg_status read_epsilon(config_reading *reading, wg_error *err)
         return wgi_settings_fail(&reading->settings, key, WG_ERR_FORMAT, err,
                                  "%g is out of range (0 to 1)", reading->epsilon);
     return WG_OK;
+}
+
+static wg_status read_pad(config_reading *reading, wg_error *err)
+{
+    const char *key = reading->family->pad_key;
+    double id = 0;
+    wg_status status = wgi_settings_double(&reading->settings, key, &id, err);
+
+    if (status != WG_OK) return status;
+    if (!(id >= 0 && id <= INT32_MAX) || id != (double)(uint32_t)id)
+        return wgi_settings_fail(&reading->settings, key, WG_ERR_FORMAT, err,
+                                 "%g is not an id; positions begin behind it", id);
+    reading->pad_id = (uint32_t)id;
+    return WG_OK;
+}
+
+/* The table from distances to buckets (encoder_open.c) is that of 32. */
+static wg_status read_buckets(config_reading *reading, wg_error *err)
+{
+    static const char key[] = "relative_attention_num_buckets";
+    uint64_t count = 0;
+    wg_status status = wgi_settings_count(&reading->settings, key, UINT32_MAX, &count, err);
+
+    if (status != WG_OK || count == 32) return status;
+    return wgi_fail(err, WG_ERR_UNSUPPORTED, "%s: not supported yet: %s %llu (supported: 32)",
+                    reading->settings.path, key, (unsigned long long)count);
 }
 
 static wg_status read_position_type(config_reading *reading, wg_error *err)
@@ -162,26 +184,54 @@ static wg_status read_guard(config_reading *reading, wgi_slice key, bool *is_tak
 static wg_status read_key(config_reading *reading, wgi_slice key, wg_error *err)
 {
     wgi_settings *settings = &reading->settings;
+    const wgi_encoder_family *family = reading->family;
+    wg_status status;
     bool is_taken;
 
-    for (size_t i = 0; i < SIZE_COUNT; i++) {
-        if (wgi_slice_is(key, size_rows[i].key))
-            return wgi_settings_count(settings, size_rows[i].key, size_rows[i].most,
-                                      &reading->sizes[i], err);
+    for (size_t i = 0; i < WGI_SIZE_COUNT; i++) {
+        const char *name = family->sizes[i].key;
+        if (name && wgi_slice_is(key, name))
+            return wgi_settings_count(settings, name, size_most[i], &reading->sizes[i], err);
     }
-    if (wgi_slice_is(key, "hidden_act")) return read_activation(reading, err);
-    if (wgi_slice_is(key, "layer_norm_eps")) return read_epsilon(reading, err);
+    if (wgi_slice_is(key, family->activation_key)) return read_activation(reading, err);
+    if (family->epsilon_key && wgi_slice_is(key, family->epsilon_key))
+        return read_epsilon(reading, err);
+    if (family->pad_key && wgi_slice_is(key, family->pad_key)) return read_pad(reading, err);
+    if (family->has_buckets && wgi_slice_is(key, "relative_attention_num_buckets"))
+        return read_buckets(reading, err);
     if (wgi_slice_is(key, "position_embedding_type")) return read_position_type(reading, err);
-    wg_status status = read_guard(reading, key, &is_taken, err);
+    if (family->has_pattern) {
+        status = wgi_pattern_read(&reading->pattern, settings, key, &is_taken, err);
+        if (status != WG_OK || is_taken) return status;
+    }
+    status = read_guard(reading, key, &is_taken, err);
     if (status != WG_OK || is_taken) return status;
     return wgi_settings_skip(settings, err);
 }
 
+/* "bert, roberta, ..., llama, ..." */
+static const char *supported_text(char out[256])
+{
+    const wgi_encoder_family *family = NULL;
+    const char *type;
+    size_t at = 0;
+
+    for (size_t i = 0; (family = wgi_encoder_family_at(i)) && at < 256; i++) {
+        int written = snprintf(out + at, 256 - at, "%s%s", i ? ", " : "", family->model_type);
+        at += written > 0 ? (size_t)written : 0;
+    }
+    for (size_t i = 0; (type = wgi_decoder_type_at(i)) && at < 256; i++) {
+        int written = snprintf(out + at, 256 - at, ", %s", type);
+        at += written > 0 ? (size_t)written : 0;
+    }
+    return out;
+}
+
 /*
  * Before anything else, in a pass of its own: other families give the same keys other meanings.
- * The file stays well formed or fails here.
+ * The file stays well formed or fails here. reading->text is then the model_type.
  */
-static wg_status check_family(config_reading *reading, wg_error *err)
+static wg_status read_family(config_reading *reading, wg_error *err)
 {
     wgi_settings *settings = &reading->settings;
     bool has_type = false;
@@ -197,12 +247,10 @@ static wg_status check_family(config_reading *reading, wg_error *err)
         }
     }
     WGI_TRY(wgi_settings_finish(settings, err));
-    if (!has_type) {
-        status = wgi_settings_fail(settings, "model_type", WG_ERR_FORMAT, err,
-                                   "is missing; it says which family the model is of");
-    } else if (!text_is(reading, "bert")) {
-        status = refuse_text(reading, "model_type", "bert", err);
-    }
+    if (!has_type)
+        return wgi_settings_fail(settings, "model_type", WG_ERR_FORMAT, err,
+                                 "is missing; it says which family the model is of");
+    reading->family = wgi_encoder_family_find(reading->text.data);
 
 cleanup:
     return status;
@@ -210,51 +258,88 @@ cleanup:
 
 static wg_status describe(const config_reading *reading, wgi_description *out, wg_error *err)
 {
+    const wgi_encoder_family *family = reading->family;
     const uint64_t *sizes = reading->sizes;
+    uint64_t offset = family->has_pad ? (uint64_t)reading->pad_id + 1 : 0;
 
-    if (sizes[HIDDEN] % sizes[HEADS] != 0)
+    if (sizes[WGI_SIZE_HIDDEN] % sizes[WGI_SIZE_HEADS] != 0)
+        return wgi_fail(
+            err, WG_ERR_FORMAT, "%s: %s %llu does not divide %s %llu", reading->settings.path,
+            family->sizes[WGI_SIZE_HEADS].key, (unsigned long long)sizes[WGI_SIZE_HEADS],
+            family->sizes[WGI_SIZE_HIDDEN].key, (unsigned long long)sizes[WGI_SIZE_HIDDEN]);
+    if (sizes[WGI_SIZE_POSITIONS] <= offset)
         return wgi_fail(err, WG_ERR_FORMAT,
-                        "%s: num_attention_heads %llu does not divide hidden_size %llu",
-                        reading->settings.path, (unsigned long long)sizes[HEADS],
-                        (unsigned long long)sizes[HIDDEN]);
+                        "%s: %s %llu leaves no position: the first is %llu, behind the padding id",
+                        reading->settings.path, family->sizes[WGI_SIZE_POSITIONS].key,
+                        (unsigned long long)sizes[WGI_SIZE_POSITIONS], (unsigned long long)offset);
     *out = (wgi_description){
-        .architecture = "bert",
-        .layer_count = (uint32_t)sizes[LAYERS],
-        .hidden_count = (uint32_t)sizes[HIDDEN],
-        .head_count = (uint32_t)sizes[HEADS],
-        .key_head_count = (uint32_t)sizes[HEADS],
-        .head_dim = (uint32_t)(sizes[HIDDEN] / sizes[HEADS]),
-        .feed_forward_count = (uint32_t)sizes[FEED_FORWARD],
-        .vocabulary_count = sizes[VOCABULARY],
-        .position_count = (uint32_t)sizes[POSITIONS],
-        .type_count = (uint32_t)sizes[TYPES],
+        .layer_count = (uint32_t)sizes[WGI_SIZE_LAYERS],
+        .hidden_count = (uint32_t)sizes[WGI_SIZE_HIDDEN],
+        .head_count = (uint32_t)sizes[WGI_SIZE_HEADS],
+        .key_head_count = (uint32_t)sizes[WGI_SIZE_HEADS],
+        .head_dim = (uint32_t)(sizes[WGI_SIZE_HIDDEN] / sizes[WGI_SIZE_HEADS]),
+        .feed_forward_count = (uint32_t)sizes[WGI_SIZE_FEED_FORWARD],
+        .vocabulary_count = sizes[WGI_SIZE_VOCABULARY],
+        .position_count = (uint32_t)sizes[WGI_SIZE_POSITIONS],
+        .position_offset = (uint32_t)offset,
+        .type_count = (uint32_t)sizes[WGI_SIZE_TYPES],
         .activation = reading->activation,
         .norm_epsilon = (float)reading->epsilon,
     };
+    (void)snprintf(out->architecture, sizeof(out->architecture), "%s", family->model_type);
     return WG_OK;
+}
+
+/* The second pass, by the family's row. */
+static wg_status load_encoder(config_reading *reading, const char *directory, wgi_description *out,
+                              wg_error *err)
+{
+    const wgi_encoder_family *family = reading->family;
+    wgi_description description;
+    wg_status status = WG_OK;
+    wgi_slice key;
+
+    reading->epsilon = family->epsilon;
+    reading->activation = WGI_ACTIVATION_GELU;
+    reading->pad_id = family->pad_initial;
+    for (size_t i = 0; i < WGI_SIZE_COUNT; i++)
+        reading->sizes[i] = family->sizes[i].initial;
+    wgi_settings_fini(&reading->settings);
+    WGI_TRY(wgi_settings_open(&reading->settings, directory, "", file_name, true, err));
+    while (wgi_settings_next(&reading->settings, &key))
+        WGI_TRY(read_key(reading, key, err));
+    WGI_TRY(wgi_settings_finish(&reading->settings, err));
+    WGI_TRY(describe(reading, &description, err));
+    if (family->has_pattern)
+        WGI_TRY(wgi_pattern_describe(&reading->pattern, &reading->settings, &description, err));
+    *out = description;
+
+cleanup:
+    return status;
 }
 
 wg_status wgi_description_load(wgi_description *out, const char *directory, wg_error *err)
 {
-    config_reading reading = {.epsilon = 1e-12, .activation = WGI_ACTIVATION_GELU};
+    config_reading reading = {.family = NULL};
     wg_status status = WG_OK;
-    wgi_slice key;
+    char supported[256];
 
     *out = (wgi_description){0};
-    for (size_t i = 0; i < SIZE_COUNT; i++)
-        reading.sizes[i] = size_rows[i].initial;
-
+    if (wgi_path_is_gguf(directory)) return wgi_description_load_gguf(out, directory, err);
+    wgi_pattern_init(&reading.pattern);
     WGI_TRY(wgi_settings_open(&reading.settings, directory, "", file_name, true, err));
-    WGI_TRY(check_family(&reading, err));
-    wgi_settings_fini(&reading.settings);
-    WGI_TRY(wgi_settings_open(&reading.settings, directory, "", file_name, true, err));
-    while (wgi_settings_next(&reading.settings, &key))
-        WGI_TRY(read_key(&reading, key, err));
-    WGI_TRY(wgi_settings_finish(&reading.settings, err));
-    WGI_TRY(describe(&reading, out, err));
+    WGI_TRY(read_family(&reading, err));
+    if (reading.family) {
+        WGI_TRY(load_encoder(&reading, directory, out, err));
+    } else if (wgi_model_type_is_decoder(reading.text.data)) {
+        WGI_TRY(wgi_description_load_decoder(out, directory, reading.text.data, err));
+    } else {
+        status = refuse_text(&reading, "model_type", supported_text(supported), err);
+    }
 
 cleanup:
     wgi_settings_fini(&reading.settings);
     wgi_buf_fini(&reading.text);
+    wgi_pattern_fini(&reading.pattern);
     return status;
 }

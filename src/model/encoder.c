@@ -1,286 +1,36 @@
 /*
- * encoder.c - the BERT forward pass, written once over the operations of backend.h.
+ * encoder.c - the forward pass of encoders, written once over the operations of backend.h and
+ * driven by the description and the family's row.
  *
- *   embeddings, norm, Q/K/V of layer 0                  a loop over row blocks
+ *   embeddings, norm, Q/K/V of layer 0      a loop over row blocks
  *   for each layer:
- *     attention                                         a loop over (stretch of a segment, key
- * head) out + residual, norm, up + activation,            a loop over row blocks: what a block
- * needs down + residual, norm, Q/K/V of the next layer      stays in L2 from one step to the next
+ *     attention                             a loop over (stretch of a segment, key head)
+ *     out + residual, feed-forward +        a loop over row blocks: what a block needs stays in
+ *     residual, Q/K/V of the next layer     L2 from one step to the next
+ *   final norm, where there is one          a loop over row blocks
  *
- *   bin memory    hidden [T, H] | context [T, N*D] | Q/K/V | stretches
- *   lane memory   the feed-forward rows of one block [block, F] | the backend's scratch
+ *   norms behind the sums (BERT)            x = N(x + A(x)), x = N(x + F(x))
+ *   norms before (ModernBERT)               x = x + A(N(x)), x = x + F(N(x))
  *
- * Each loop is offered to idle lanes (crew.h); its items are the same whoever runs them. Post-norm
- * (BERT) is the only order here so far. The alternative, each operation over the whole bin in turn,
- * streams the activations through memory once an operation and measured slower on large bins.
+ *   bin memory    hidden [T, H] | context [T, N*D] | Q/K/V | stretches | rotary angles [T, D]
+ *   lane memory   the feed-forward rows of one block [block, F] | its normed rows [block, H] |
+ *                 the backend's scratch
  *
- * The token, position and type tables are read in place, in the mapped file: the weights must
- * outlive the encoder.
+ * Each loop is offered to idle lanes (crew.h); its items are the same whoever runs them. The
+ * alternative, each operation over the whole bin in turn, streams the activations through memory
+ * once an operation and measured slower on large bins.
+ *
+ * Rotary angles are worked out once a bin, in double, from a row's position in its own text; so
+ * they do not depend on the bin, and layers share them.
  *
  * Threads: an encoder is constant once open; a bin belongs to the lane that runs it.
  */
-#include "model/model.h"
+#include "model/encoder_parts.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
-
-typedef struct encoder_layer {
-    wgi_attention *attention;
-    wgi_linear *out, *up, *down;
-    wgi_norm attention_norm, output_norm;
-} encoder_layer;
-
-struct wgi_encoder {
-    const wgi_backend *backend;
-    wgi_description description;
-    wgi_embedding embedding;
-    wgi_norm embedding_norm;
-    float *norms; /* [2 (1 + 2 layers), H] weights and biases of all norms, widened */
-    size_t norms_bytes;
-    encoder_layer layers[];
-};
-
-/* ----------------------------------------------------------------------------------- open */
-
-typedef struct opening {
-    wgi_encoder *encoder;
-    const wgi_weights *weights;
-    const char *prefix;   /* "" or "bert." */
-    const char *asked_by; /* NULL, or layer_text while layers are opened */
-    char layer_text[48];  /* "num_hidden_layers 6" */
-    float *norm_at;
-    wg_error *err;
-} opening;
-
-/* A matrix of the checkpoint; without columns, a vector. */
-static wg_status need(const opening *o, const wgi_tensor **tensor, const char *name, uint64_t rows,
-                      const char *rows_key, uint64_t columns, const char *columns_key)
-{
-    char full[160];
-    wgi_tensor_need what = {.name = full,
-                            .asked_by = o->asked_by,
-                            .rank = columns ? 2 : 1,
-                            .shape = {rows, columns},
-                            .keys = {rows_key, columns_key}};
-
-    (void)snprintf(full, sizeof(full), "%s%s", o->prefix, name);
-    return wgi_weights_need(o->weights, &what, tensor, o->err);
-}
-
-/* "encoder.layer.3." + rest */
-static const char *layer_name(char out[128], uint32_t layer, const char *rest)
-{
-    (void)snprintf(out, 128, "encoder.layer.%u.%s", layer, rest);
-    return out;
-}
-
-static wg_status open_norm(opening *o, wgi_norm *norm, const char *name)
-{
-    wg_status status = WG_OK;
-    uint32_t hidden = o->encoder->description.hidden_count;
-    const wgi_tensor *tensor;
-    char full[160];
-
-    *norm = (wgi_norm){.count = hidden, .epsilon = o->encoder->description.norm_epsilon};
-    norm->weight = o->norm_at;
-    norm->bias = o->norm_at + hidden;
-    (void)snprintf(full, sizeof(full), "%s.weight", name);
-    WGI_TRY(need(o, &tensor, full, hidden, "hidden_size", 0, NULL));
-    wgi_tensor_widen(tensor, 0, hidden, o->norm_at);
-    (void)snprintf(full, sizeof(full), "%s.bias", name);
-    WGI_TRY(need(o, &tensor, full, hidden, "hidden_size", 0, NULL));
-    wgi_tensor_widen(tensor, 0, hidden, o->norm_at + hidden);
-    o->norm_at += 2 * (size_t)hidden;
-
-cleanup:
-    return status;
-}
-
-/* Both tensors of a projection. */
-static wg_status need_pair(const opening *o, const wgi_tensor **weight, const wgi_tensor **bias,
-                           const char *name, uint64_t rows, const char *rows_key, uint64_t columns,
-                           const char *columns_key)
-{
-    wg_status status = WG_OK;
-    char full[160];
-
-    (void)snprintf(full, sizeof(full), "%s.weight", name);
-    WGI_TRY(need(o, weight, full, rows, rows_key, columns, columns_key));
-    (void)snprintf(full, sizeof(full), "%s.bias", name);
-    WGI_TRY(need(o, bias, full, rows, rows_key, 0, NULL));
-
-cleanup:
-    return status;
-}
-
-static wg_status open_linear(const opening *o, wgi_linear **out, const char *name, uint64_t rows,
-                             const char *rows_key, uint64_t columns, const char *columns_key)
-{
-    wg_status status = WG_OK;
-    const wgi_backend *backend = o->encoder->backend;
-    const wgi_tensor *weight, *bias;
-
-    WGI_TRY(need_pair(o, &weight, &bias, name, rows, rows_key, columns, columns_key));
-    WGI_TRY(backend->linear_pack(backend, out, weight, bias, o->err));
-    wgi_weights_drop(o->weights, weight);
-
-cleanup:
-    return status;
-}
-
-static wg_status open_attention(const opening *o, wgi_attention **out, uint32_t layer)
-{
-    wg_status status = WG_OK;
-    const wgi_description *d = &o->encoder->description;
-    const wgi_backend *backend = o->encoder->backend;
-    uint64_t query_rows = (uint64_t)d->head_count * d->head_dim;
-    uint64_t key_rows = (uint64_t)d->key_head_count * d->head_dim;
-    wgi_attention_weights weights = {.shape = {.head_count = d->head_count,
-                                               .key_head_count = d->key_head_count,
-                                               .head_dim = d->head_dim,
-                                               .scale = 1 / sqrtf((float)d->head_dim)}};
-    char name[128];
-
-    WGI_TRY(need_pair(o, &weights.query, &weights.query_bias,
-                      layer_name(name, layer, "attention.self.query"), query_rows, "hidden_size",
-                      d->hidden_count, "hidden_size"));
-    WGI_TRY(need_pair(o, &weights.key, &weights.key_bias,
-                      layer_name(name, layer, "attention.self.key"), key_rows, "hidden_size",
-                      d->hidden_count, "hidden_size"));
-    WGI_TRY(need_pair(o, &weights.value, &weights.value_bias,
-                      layer_name(name, layer, "attention.self.value"), key_rows, "hidden_size",
-                      d->hidden_count, "hidden_size"));
-    WGI_TRY(backend->attention_pack(backend, out, &weights, o->err));
-    wgi_weights_drop(o->weights, weights.query);
-    wgi_weights_drop(o->weights, weights.key);
-    wgi_weights_drop(o->weights, weights.value);
-
-cleanup:
-    return status;
-}
-
-static wg_status open_layer(opening *o, uint32_t index)
-{
-    wg_status status = WG_OK;
-    const wgi_description *d = &o->encoder->description;
-    encoder_layer *layer = &o->encoder->layers[index];
-    char name[128];
-
-    WGI_TRY(open_attention(o, &layer->attention, index));
-    WGI_TRY(open_linear(o, &layer->out, layer_name(name, index, "attention.output.dense"),
-                        d->hidden_count, "hidden_size", (uint64_t)d->head_count * d->head_dim,
-                        "hidden_size"));
-    WGI_TRY(open_norm(o, &layer->attention_norm,
-                      layer_name(name, index, "attention.output.LayerNorm")));
-    WGI_TRY(open_linear(o, &layer->up, layer_name(name, index, "intermediate.dense"),
-                        d->feed_forward_count, "intermediate_size", d->hidden_count,
-                        "hidden_size"));
-    WGI_TRY(open_linear(o, &layer->down, layer_name(name, index, "output.dense"), d->hidden_count,
-                        "hidden_size", d->feed_forward_count, "intermediate_size"));
-    WGI_TRY(open_norm(o, &layer->output_norm, layer_name(name, index, "output.LayerNorm")));
-
-cleanup:
-    return status;
-}
-
-static wg_status open_embedding(opening *o)
-{
-    wg_status status = WG_OK;
-    const wgi_description *d = &o->encoder->description;
-    wgi_embedding *e = &o->encoder->embedding;
-
-    e->hidden_count = d->hidden_count;
-    WGI_TRY(need(o, &e->token, "embeddings.word_embeddings.weight", d->vocabulary_count,
-                 "vocab_size", d->hidden_count, "hidden_size"));
-    if (d->position_count)
-        WGI_TRY(need(o, &e->position, "embeddings.position_embeddings.weight", d->position_count,
-                     "max_position_embeddings", d->hidden_count, "hidden_size"));
-    if (d->type_count)
-        WGI_TRY(need(o, &e->type, "embeddings.token_type_embeddings.weight", d->type_count,
-                     "type_vocab_size", d->hidden_count, "hidden_size"));
-    WGI_TRY(open_norm(o, &o->encoder->embedding_norm, "embeddings.LayerNorm"));
-
-cleanup:
-    return status;
-}
-
-wg_status wgi_encoder_open(wgi_encoder **out, const wgi_description *description,
-                           const wgi_weights *weights, const wgi_backend *backend, wg_error *err)
-{
-    wg_status status = WG_OK;
-    size_t layers = description->layer_count, bytes;
-    opening o = {.weights = weights, .prefix = "", .err = err};
-    wgi_encoder *encoder = NULL;
-
-    *out = NULL;
-    if (!wgi_mul(layers, sizeof(encoder_layer), &bytes) ||
-        !wgi_add(bytes, sizeof(*encoder), &bytes) || !(encoder = wgi_calloc(1, bytes))) {
-        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu layers", layers);
-        goto cleanup;
-    }
-    encoder->backend = backend;
-    encoder->description = *description;
-    if (!wgi_mul(2 * (1 + 2 * layers), description->hidden_count * sizeof(float),
-                 &encoder->norms_bytes) ||
-        !(encoder->norms = wgi_malloc_aligned(WGI_BYTE_ALIGN, encoder->norms_bytes))) {
-        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the norms of %zu layers", layers);
-        goto cleanup;
-    }
-    o.encoder = encoder;
-    o.norm_at = encoder->norms;
-    if (!wgi_weights_find(weights, "embeddings.word_embeddings.weight") &&
-        wgi_weights_find(weights, "bert.embeddings.word_embeddings.weight"))
-        o.prefix = "bert.";
-    (void)snprintf(o.layer_text, sizeof(o.layer_text), "num_hidden_layers %zu", layers);
-
-    WGI_TRY(open_embedding(&o));
-    o.asked_by = o.layer_text;
-    for (uint32_t i = 0; i < description->layer_count; i++)
-        WGI_TRY(open_layer(&o, i));
-    *out = encoder;
-    encoder = NULL;
-
-cleanup:
-    wgi_encoder_close(encoder);
-    return status;
-}
-
-void wgi_encoder_close(wgi_encoder *encoder)
-{
-    if (!encoder) return;
-    for (uint32_t i = 0; i < encoder->description.layer_count; i++) {
-        encoder_layer *layer = &encoder->layers[i];
-        encoder->backend->attention_free(layer->attention);
-        encoder->backend->linear_free(layer->out);
-        encoder->backend->linear_free(layer->up);
-        encoder->backend->linear_free(layer->down);
-    }
-    wgi_free(encoder->norms);
-    wgi_free(encoder);
-}
-
-size_t wgi_encoder_mapped_bytes(const wgi_encoder *encoder)
-{
-    const wgi_embedding *embedding = &encoder->embedding;
-
-    return embedding->token->bytes + (embedding->position ? embedding->position->bytes : 0) +
-           (embedding->type ? embedding->type->bytes : 0);
-}
-
-size_t wgi_encoder_bytes(const wgi_encoder *encoder)
-{
-    const wgi_backend *backend = encoder->backend;
-    size_t bytes = encoder->norms_bytes;
-
-    for (uint32_t i = 0; i < encoder->description.layer_count; i++) {
-        const encoder_layer *layer = &encoder->layers[i];
-        bytes += backend->attention_bytes(layer->attention) + backend->linear_bytes(layer->out) +
-                 backend->linear_bytes(layer->up) + backend->linear_bytes(layer->down);
-    }
-    return bytes;
-}
 
 /* ----------------------------------------------------------------------------------- plan */
 
@@ -293,10 +43,13 @@ typedef struct bin_parts {
     wgi_view hidden, context;
     void *qkv;
     stretch *stretches;
+    wgi_view angles[WGI_ENCODER_ROPES]; /* data NULL: none */
+    int32_t *positions;                 /* [T]; NULL: the bin's own hold */
 } bin_parts;
 
 typedef struct lane_parts {
-    wgi_view wide; /* [block_rows, F] */
+    wgi_view wide;   /* [block_rows, F] */
+    wgi_view normed; /* [block_rows, H], when norms stand before */
     void *scratch;
 } lane_parts;
 
@@ -331,6 +84,12 @@ static size_t carve_bin(const wgi_encoder *encoder, size_t tokens, char *base, b
         base, &at, 1,
         d->layer_count ? encoder->backend->qkv_bytes(encoder->layers[0].attention, tokens) : 0);
     parts->stretches = carve(base, &at, stretches, sizeof(stretch));
+    for (size_t i = 0; i < WGI_ENCODER_ROPES; i++)
+        parts->angles[i] = encoder->frequencies[i]
+                               ? carve_view(base, &at, tokens, d->encoder.rotary_count)
+                               : (wgi_view){NULL, 0};
+    parts->positions = NULL;
+    if (encoder->family->has_pad) parts->positions = carve(base, &at, tokens, sizeof(int32_t));
     return at;
 }
 
@@ -343,6 +102,9 @@ static size_t carve_lane(const wgi_encoder *encoder, char *base, lane_parts *par
 
     parts->wide =
         carve_view(base, &at, backend->block_rows, encoder->description.feed_forward_count);
+    parts->normed = encoder->family->is_norm_before ? carve_view(base, &at, backend->block_rows,
+                                                                 encoder->description.hidden_count)
+                                                    : (wgi_view){NULL, 0};
     parts->scratch = carve(base, &at, 1, backend->scratch_bytes(backend, attention));
     return at;
 }
@@ -365,8 +127,8 @@ typedef struct run_state {
     const wgi_bin *bin;
     const wgi_forward *forward;
     bin_parts parts;
-    const encoder_layer *layer; /* whose loop is running */
-    const encoder_layer *next;  /* whose Q/K/V the block makes; NULL behind the last */
+    const wgi_encoder_layer *layer; /* whose loop is running */
+    const wgi_encoder_layer *next;  /* whose Q/K/V the block makes; NULL behind the last */
 } run_state;
 
 /* The rows of a block, and what the lane brings along. */
@@ -388,13 +150,61 @@ static block block_of(const run_state *state, size_t index, size_t lane)
     return b;
 }
 
-static void next_qkv(const run_state *state, const block *b)
+/* What a stretch of the layer reads: the hidden rows, or their norm where norms stand before. */
+static wgi_view input_of(const run_state *state, const block *b, const wgi_norm *norm)
 {
     const wgi_backend *backend = state->encoder->backend;
 
-    if (!state->next) return;
-    backend->qkv(backend, state->next->attention, b->hidden, state->parts.qkv,
-                 state->bin->token_count, b->row, b->rows, b->lane.scratch);
+    if (!state->encoder->family->is_norm_before || !norm->weight) return b->hidden;
+    for (size_t row = 0; row < b->rows; row++)
+        memcpy(b->lane.normed.data + row * b->lane.normed.stride,
+               b->hidden.data + row * b->hidden.stride, norm->count * sizeof(float));
+    backend->layer_norm(backend, norm, b->lane.normed, b->rows);
+    return b->lane.normed;
+}
+
+/* The norm of a sum, where norms stand behind. */
+static void norm_sum(const run_state *state, const block *b, const wgi_norm *norm)
+{
+    const wgi_backend *backend = state->encoder->backend;
+
+    if (!state->encoder->family->is_norm_before)
+        backend->layer_norm(backend, norm, b->hidden, b->rows);
+}
+
+static void next_qkv(const run_state *state, const block *b)
+{
+    const wgi_backend *backend = state->encoder->backend;
+    const wgi_encoder_layer *next = state->next;
+    size_t total = state->bin->token_count;
+
+    if (!next) return;
+    backend->qkv(backend, next->attention, input_of(state, b, &next->attention_norm),
+                 state->parts.qkv, total, b->row, b->rows, b->lane.scratch);
+    if (state->encoder->frequencies[next->is_local]) {
+        wgi_rotary rotary = {.angles = state->parts.angles[next->is_local],
+                             .count = state->encoder->description.encoder.rotary_count};
+        backend->rotate(backend, next->attention, &rotary, state->parts.qkv, total, b->row,
+                        b->rows);
+    }
+}
+
+/* Cosines, then sines, for the positions of the block's rows. */
+static void make_angles(const run_state *state, const block *b)
+{
+    size_t half = state->encoder->description.encoder.rotary_count / 2;
+
+    for (size_t i = 0; i < WGI_ENCODER_ROPES && state->encoder->frequencies[i]; i++)
+        for (size_t row = b->row; row < b->row + b->rows; row++) {
+            float *out = state->parts.angles[i].data + row * state->parts.angles[i].stride;
+            double position = (double)state->bin->position_ids[row];
+
+            for (size_t j = 0; j < half; j++) {
+                double angle = position * state->encoder->frequencies[i][j];
+                out[j] = (float)cos(angle);
+                out[half + j] = (float)sin(angle);
+            }
+        }
 }
 
 static void embed_block(void *context, size_t index, size_t lane)
@@ -405,9 +215,12 @@ static void embed_block(void *context, size_t index, size_t lane)
     const wgi_bin *bin = state->bin;
     block b = block_of(state, index, lane);
 
-    backend->embed(backend, &encoder->embedding, bin->token_ids + b.row, bin->position_ids + b.row,
+    const int32_t *positions = state->parts.positions ? state->parts.positions : bin->position_ids;
+
+    backend->embed(backend, &encoder->embedding, bin->token_ids + b.row, positions + b.row,
                    bin->type_ids + b.row, b.hidden, b.rows);
     backend->layer_norm(backend, &encoder->embedding_norm, b.hidden, b.rows);
+    make_angles(state, &b);
     next_qkv(state, &b);
 }
 
@@ -432,20 +245,33 @@ static void layer_block(void *context, size_t index, size_t lane)
 {
     const run_state *state = context;
     const wgi_backend *backend = state->encoder->backend;
-    const encoder_layer *layer = state->layer;
+    const wgi_encoder_layer *layer = state->layer;
     wgi_activation activation = state->encoder->description.activation;
     const wgi_view nothing = {NULL, 0};
     block b = block_of(state, index, lane);
+    wgi_view in;
 
     backend->linear(backend, layer->out, b.context, b.hidden, b.hidden, WGI_ACTIVATION_NONE, b.rows,
                     b.lane.scratch);
-    backend->layer_norm(backend, &layer->attention_norm, b.hidden, b.rows);
-    backend->linear(backend, layer->up, b.hidden, b.lane.wide, nothing, activation, b.rows,
-                    b.lane.scratch);
+    norm_sum(state, &b, &layer->attention_norm);
+    in = input_of(state, &b, &layer->output_norm);
+    backend->linear(backend, layer->gate ? layer->gate : layer->up, in, b.lane.wide, nothing,
+                    activation, b.rows, b.lane.scratch);
+    if (layer->gate)
+        backend->linear_product(backend, layer->up, in, b.lane.wide, b.rows, b.lane.scratch);
     backend->linear(backend, layer->down, b.lane.wide, b.hidden, b.hidden, WGI_ACTIVATION_NONE,
                     b.rows, b.lane.scratch);
-    backend->layer_norm(backend, &layer->output_norm, b.hidden, b.rows);
+    norm_sum(state, &b, &layer->output_norm);
     next_qkv(state, &b);
+}
+
+static void final_block(void *context, size_t index, size_t lane)
+{
+    const run_state *state = context;
+    const wgi_backend *backend = state->encoder->backend;
+    block b = block_of(state, index, lane);
+
+    backend->layer_norm(backend, &state->encoder->final_norm, b.hidden, b.rows);
 }
 
 /* Ids index tables, so they are looked at whatever the caller promised. */
@@ -463,6 +289,26 @@ static wg_status check_ids(const wgi_description *d, const wgi_bin *bin, wg_erro
                             (int)bin->type_ids[i], d->type_count);
     }
     return WG_OK;
+}
+
+/*
+ * Where positions begin behind the padding id, a padding token that stands in a text has that id as
+ * its position and is not counted by those behind it, as in the original.
+ */
+static void set_positions(const wgi_description *d, const wgi_bin *bin, int32_t *positions)
+{
+    int32_t pad = (int32_t)d->position_offset - 1;
+
+    for (size_t s = 0; s < bin->sequence_count; s++) {
+        size_t end = (size_t)bin->segments[s].row + bin->segments[s].count;
+        int32_t pads = 0;
+
+        for (size_t row = bin->segments[s].row; row < end; row++) {
+            bool is_pad = bin->token_ids[row] == pad;
+            positions[row] = is_pad ? pad : bin->position_ids[row] - pads;
+            pads += is_pad;
+        }
+    }
 }
 
 static size_t cut_stretches(const wgi_bin *bin, size_t rows, stretch *stretches)
@@ -498,6 +344,7 @@ wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin,
 
     if (status != WG_OK) return status;
     (void)carve_bin(encoder, bin->token_count, forward->bin_memory, &state.parts);
+    if (state.parts.positions) set_positions(d, bin, state.parts.positions);
     stretches = cut_stretches(bin, encoder->backend->attend_rows, state.parts.stretches);
 
     state.next = d->layer_count ? &encoder->layers[0] : NULL;
@@ -511,6 +358,8 @@ wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin,
         wgi_crew_loop(forward->crew, forward->lane, blocks, layer_block, &state);
         probe(&state, i + 1);
     }
+    if (encoder->final_norm.weight)
+        wgi_crew_loop(forward->crew, forward->lane, blocks, final_block, &state);
     *hidden = state.parts.hidden;
     return WG_OK;
 }

@@ -20,7 +20,8 @@
  * vector, a transformer in a folder of its own (old models: 0_Transformer), Dense behind Normalize,
  * anything unknown.
  *
- * Without modules.json the architecture decides: mean over all tokens, then unit length.
+ * Without modules.json the architecture decides: mean over all tokens, of a decoder the last one;
+ * then unit length. A GGUF file may say which.
  *
  * Threads: no shared state; wgi_modules is read-only once loaded.
  */
@@ -507,6 +508,16 @@ wg_status wgi_modules_load(wgi_modules *out, const char *directory,
                          .include_prompt = true,
                          .pooling_rule = "architecture",
                          .normalize_rule = "architecture"};
+    if (description->is_decoder) out->pooling = WG_POOLING_LAST;
+    if (description->has_pooling) {
+        out->pooling = description->pooling;
+        out->pooling_rule = "GGUF pooling_type";
+    }
+    if (wgi_path_is_gguf(directory)) { /* there is no folder to look into */
+        out->token_count_default = description->position_count;
+        out->length_rule = "GGUF context_length";
+        return WG_OK;
+    }
     WGI_TRY(wgi_settings_open_array(&reading.list, directory, list_name, false, err));
     has_list = reading.list.map != NULL;
     if (has_list) {

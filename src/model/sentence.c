@@ -264,7 +264,7 @@ wg_status wgi_sentence_load_limit(wgi_modules *modules, const char *directory,
         WGI_TRY(read_tokenizer_limit(directory, &tokens, err));
     }
     if (tokens > positions) {
-        wgi_log(WG_LOG_INFO,
+        wgi_log(WG_LOG_WARNING,
                 "%s: %s allows %llu tokens, but the model has positions for %llu: limit %llu",
                 directory, rule, (unsigned long long)tokens, (unsigned long long)positions,
                 (unsigned long long)positions);

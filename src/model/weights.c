@@ -24,6 +24,7 @@
 #include "base/os_map.h"
 #include "model/directory.h"
 #include "model/safetensors.h"
+#include "model/weights_gguf.h"
 
 #define SHARD_COUNT_MAX 4096 /* the largest published models have a few hundred */
 
@@ -39,6 +40,8 @@ struct wgi_weights {
     wgi_entries entries;
     weight_file *files;
     size_t file_count, file_capacity;
+    wgi_gguf *gguf; /* NULL: safetensors */
+    wgi_gguf_fields fields;
     char *path; /* for messages: the file, or the index */
     uint64_t bytes;
     uint64_t hash[2];
@@ -116,6 +119,25 @@ static wg_status open_single(wgi_weights *weights, const char *path, wg_error *e
     if (!weights->path) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a file name");
     WGI_TRY(add_file(weights, NULL, &file, err));
     WGI_TRY(read_file(weights, file, path, err));
+
+cleanup:
+    return status;
+}
+
+static wg_status open_gguf(wgi_weights *weights, const char *path, wg_error *err)
+{
+    wg_status status = WG_OK;
+    wgi_slice header;
+
+    weights->path = wgi_strdup(path);
+    if (!weights->path) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a file name");
+    WGI_TRY(wgi_gguf_open(&weights->gguf, path, err));
+    WGI_TRY(wgi_gguf_fields_read(&weights->fields, weights->gguf, err));
+    WGI_TRY(wgi_gguf_entries(&weights->entries, weights->gguf, &weights->fields, err));
+    weights->bytes = wgi_gguf_bytes(weights->gguf);
+    header = wgi_gguf_header(weights->gguf);
+    hash_bytes(weights, &weights->bytes, sizeof(weights->bytes));
+    hash_bytes(weights, header.data, header.count);
 
 cleanup:
     return status;
@@ -361,7 +383,9 @@ wg_status wgi_weights_open(wgi_weights **out, const char *path, wg_error *err)
     weights->hash[0] = 0xCBF29CE484222325u;
     weights->hash[1] = 0x6A09E667F3BCC908u;
 
-    if (has_suffix(path, ".safetensors")) {
+    if (wgi_path_is_gguf(path)) {
+        status = open_gguf(weights, path, err);
+    } else if (has_suffix(path, ".safetensors")) {
         status = open_single(weights, path, err);
     } else if (has_suffix(path, ".json")) {
         status = open_index_path(weights, path, err);
@@ -386,6 +410,7 @@ void wgi_weights_close(wgi_weights *weights)
         wgi_free(weights->files[i].name);
     }
     wgi_free(weights->files);
+    wgi_gguf_close(weights->gguf);
     wgi_entries_fini(&weights->entries);
     wgi_free(weights->path);
     wgi_free(weights);
@@ -422,9 +447,20 @@ void wgi_weights_hash(const wgi_weights *weights, char hex[33])
     hex[32] = 0;
 }
 
+wg_status wgi_weights_in_order(const wgi_weights *weights, const wgi_tensor *tensor,
+                               wgi_tensor *out, void **copy, wg_error *err)
+{
+    if (weights->gguf) return wgi_gguf_in_order(&weights->fields, tensor, out, copy, err);
+    *out = *tensor;
+    *copy = NULL;
+    return WG_OK;
+}
+
 void wgi_weights_drop(const wgi_weights *weights, const wgi_tensor *tensor)
 {
     const char *data = tensor->data;
+
+    if (weights->gguf) wgi_gguf_drop(weights->gguf, tensor);
 
     for (size_t i = 0; i < weights->file_count; i++) {
         const wgi_map *map = weights->files[i].map;
@@ -496,8 +532,9 @@ wg_status wgi_weights_need(const wgi_weights *weights, const wgi_tensor_need *ne
         return fail_shape(weights, need, found, err);
     if (found->dtype == WGI_DTYPE_OTHER)
         return wgi_fail(err, WG_ERR_UNSUPPORTED,
-                        "%s: dtype %s not supported for tensor '%.120s' (F32, F16 and BF16 are)",
-                        weights->path, found->dtype_name, need->name);
+                        "%s: dtype %s not supported for tensor '%.120s' (F32, F16 and BF16 are%s)",
+                        weights->path, found->dtype_name, need->name,
+                        weights->gguf ? "; Q4_0 to Q8_0 and Q4_K to Q6_K too" : "");
     *tensor = found;
     return WG_OK;
 }

@@ -19,6 +19,9 @@ try embed -m x --stride 3 y
 try embed -m x --truncate chunk y
 try embed -m x --truncate middle y
 try embed -m x --device cuda:0,1 y
+# Recipe D-05: a device that was asked for is never replaced in silence.
+try embed -m x --device cuda y
+try probe -m x --device cuda
 try embed -m x --dtype bf16 y
 try embed -m x --pooling average y
 try embed -m x --max-length 0 y

@@ -74,6 +74,19 @@ static void restore(size_t which)
     (void)unlink(path);
 }
 
+static void check_encoder(const wgi_description *description)
+{
+    const wgi_encoder_traits *traits = &description->encoder;
+
+    expect(description->head_dim * description->head_count == description->hidden_count);
+    expect(traits->rotary_count % 2 == 0 && traits->rotary_count <= description->head_dim);
+    expect(!traits->rotary_count || (traits->rotary_base > 0 && traits->rotary_base_local > 0));
+    for (uint32_t i = 0; i < WGI_LAYER_MAX; i++) {
+        bool is_local = traits->local_layers[i / 8] >> i % 8 & 1;
+        expect(!is_local || (traits->window && i < description->layer_count));
+    }
+}
+
 static void check_modules(const wgi_description *description)
 {
     wgi_modules modules[2];
@@ -87,7 +100,8 @@ static void check_modules(const wgi_description *description)
     }
     for (size_t i = 0; i < 2; i++) {
         expect(modules[i].token_count_default >= 1);
-        expect(modules[i].token_count_default <= description->position_count);
+        expect(modules[i].token_count_default <=
+               description->position_count - description->position_offset);
         expect(modules[i].pooling != WG_POOLING_MODEL && modules[i].pooling != WG_POOLING_NONE);
         expect(modules[i].prompt_count == modules[0].prompt_count);
         expect(modules[i].dense_count <= WGI_DENSE_MAX);
@@ -110,7 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 
     if (wgi_description_load(&description, folder.path, &err) == WG_OK) {
         expect(description.layer_count && description.head_count && description.position_count);
-        expect(description.head_dim * description.head_count == description.hidden_count);
+        expect(description.position_offset < description.position_count);
+        if (!description.is_decoder) check_encoder(&description);
         expect(description.norm_epsilon >= 0 && description.norm_epsilon <= 1);
         check_modules(&description);
     } else {

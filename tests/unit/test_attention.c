@@ -1,8 +1,8 @@
 /*
  * test_attention.c - Q/K/V projection and attention of every instruction set: right (against the
  * reference), the same bytes wherever a segment lies and however its rows are cut into items, and
- * deaf to infinities in its neighbours. Head sizes with tails, grouped heads, causal order, texts
- * longer than one key tile.
+ * deaf to infinities in its neighbours. Head sizes with tails, grouped heads, causal order, windows
+ * on one side and on both, relative bias, texts longer than one key tile.
  */
 #include <math.h>
 
@@ -17,26 +17,49 @@ typedef struct layer {
     wgi_tensor tensors[6];
     float *values[6];
     wgi_attention *packed, *reference;
+    float *bias;
 } layer;
 
 static const wgi_backend *reference_backend;
 
-static layer make_layer(const wgi_backend *backend, uint32_t heads, uint32_t key_heads,
-                        uint32_t dim, int is_causal)
+/* `reach` UINT32_MAX: no relative bias. */
+static layer make_layer_of(const wgi_backend *backend, wgi_attention_shape shape, uint32_t reach)
 {
-    layer l = {.shape = {heads, key_heads, dim, is_causal, 1 / sqrtf((float)dim)}};
+    layer l = {.shape = shape};
+    uint32_t heads = shape.head_count, key_heads = shape.key_head_count, dim = shape.head_dim;
+    wgi_relative_bias relative = {.reach = reach};
     wg_error err;
+
+    if (reach != UINT32_MAX) relative.values = l.bias = wgt_floats(heads * (2 * (size_t)reach + 1));
 
     for (int i = 0; i < 6; i++) {
         uint64_t rows = (uint64_t)(i % 3 ? key_heads : heads) * dim;
         l.values[i] = wgt_floats((size_t)rows * HIDDEN);
         l.tensors[i] = wgt_tensor(l.values[i], rows, i < 3 ? HIDDEN : 0);
     }
-    l.weights = (wgi_attention_weights){&l.tensors[0], &l.tensors[1], &l.tensors[2], &l.tensors[3],
-                                        NULL,          &l.tensors[5], l.shape};
+    l.weights = (wgi_attention_weights){.query = &l.tensors[0],
+                                        .key = &l.tensors[1],
+                                        .value = &l.tensors[2],
+                                        .query_bias = &l.tensors[3],
+                                        .value_bias = &l.tensors[5],
+                                        .shape = l.shape,
+                                        .relative = l.bias ? &relative : NULL};
     EXPECT_OK(backend->attention_pack(backend, &l.packed, &l.weights, &err));
     EXPECT_OK(reference_backend->attention_pack(reference_backend, &l.reference, &l.weights, &err));
+    l.weights.relative = NULL; /* both keep a copy */
     return l;
+}
+
+static layer make_layer(const wgi_backend *backend, uint32_t heads, uint32_t key_heads,
+                        uint32_t dim, int is_causal)
+{
+    wgi_attention_shape shape = {.head_count = heads,
+                                 .key_head_count = key_heads,
+                                 .head_dim = dim,
+                                 .is_causal = is_causal,
+                                 .scale = 1 / sqrtf((float)dim)};
+
+    return make_layer_of(backend, shape, UINT32_MAX);
 }
 
 static void free_layer(const wgi_backend *backend, layer *l)
@@ -45,6 +68,7 @@ static void free_layer(const wgi_backend *backend, layer *l)
     reference_backend->attention_free(l->reference);
     for (int i = 0; i < 6; i++)
         free(l->values[i]);
+    free(l->bias);
 }
 
 /* Projection and attention of whole segments; items of at most `rows` query rows. */
@@ -257,7 +281,8 @@ static void check_long(const wgi_backend *backend, const layer *l)
 /* Shapes that make no sense are refused, not divided by. */
 static void check_refused(const wgi_backend *backend)
 {
-    static const wgi_attention_shape wrong[] = {{3, 2, 8, 0, 1}, {2, 0, 8, 0, 1}, {2, 2, 0, 0, 1}};
+    static const wgi_attention_shape wrong[] = {
+        {3, 2, 8, 0, 1, 0}, {2, 0, 8, 0, 1, 0}, {2, 2, 0, 0, 1, 0}};
     layer l = make_layer(backend, 6, 6, 8, 0);
     wgi_attention *attention = NULL;
     wg_error err = {0};
@@ -268,7 +293,42 @@ static void check_refused(const wgi_backend *backend)
         EXPECT(attention == NULL);
         EXPECT_IN(err.message, "heads");
     }
+    l.weights.shape = l.shape;
+    l.weights.relative = &(wgi_relative_bias){.values = l.values[0], .reach = WGI_REACH_MAX + 1};
+    EXPECT_EQ(backend->attention_pack(backend, &attention, &l.weights, &err), WG_ERR_ARGUMENT);
+    EXPECT(attention == NULL);
+    EXPECT_IN(err.message, "relative bias");
     free_layer(backend, &l);
+}
+
+/*
+ * Windows that end inside a panel, at a tile, beyond it and beyond the text; biases that reach less
+ * and more than a tile. Each window is seen by queries of every block of a text.
+ */
+static void check_patterns(const wgi_backend *backend)
+{
+    static const uint32_t windows[] = {1, 2, 5, 33, 65, 512, 513, 2000, 0};
+    static const uint32_t reaches[] = {UINT32_MAX, 0, 3, 91, 600};
+    static const uint32_t counts[] = {1, 4, 40, 130, 513, 600, 1100};
+    size_t round = 0;
+
+    for (size_t w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
+        for (int is_causal = 0; is_causal < 2; is_causal++) {
+            wgi_attention_shape shape = {.head_count = 4,
+                                         .key_head_count = 2,
+                                         .head_dim = round % 2 ? 20 : 16,
+                                         .is_causal = is_causal,
+                                         .scale = 0.25f,
+                                         .window = windows[w]};
+            layer l = make_layer_of(backend, shape, reaches[round++ % 5]);
+
+            check_right(backend, &l, counts[round % 7], 1);
+            check_right(backend, &l, 40, 1);
+            check_law(backend, &l, counts[(round + 3) % 7]);
+            check_law(backend, &l, counts[(round + 5) % 7]);
+            if (is_causal) check_prefix(backend, &l, 700);
+            free_layer(backend, &l);
+        }
 }
 
 static void body(const wgi_backend *backend)
@@ -296,6 +356,7 @@ static void body(const wgi_backend *backend)
             free_layer(backend, &l);
         }
     check_refused(backend);
+    check_patterns(backend);
     layer small = make_layer(backend, 1, 1, 8, 0);
     check_steep(backend, &small);
     check_long(backend, &small);

@@ -1,8 +1,8 @@
 /*
- * test_encoder.c - the forward pass on tiny BERT models of several shapes: every layer against a
- * float64 computation (tests/data, made with transformers), on every instruction set and on the
- * reference backend; the same bytes for a text alone and in any bin, order and number of lanes; no
- * allocation while running; and what is said when weights and configuration do not fit.
+ * test_encoder.c - the forward pass on tiny models of every family and several shapes: every layer
+ * against a float64 computation (tests/data, made with transformers), on every instruction set and
+ * on the reference backend; the same bytes for a text alone and in any bin, order and number of
+ * lanes; no allocation while running; and what is said when weights and configuration do not fit.
  */
 #include <math.h>
 #include <pthread.h>
@@ -13,13 +13,19 @@
 #include "each_isa.h"
 #include "model/model.h"
 
-static const char *const folders[] = {"h32-d8-mean",
-                                      "h48-d24-cls-dense",
-                                      "h80-d16-f16-weightedmean",
-                                      "h40-d20-bf16-shards-max",
-                                      "h128-d64-f16-mean",
-                                      "h32-pos512-lasttoken",
-                                      "h24-d8-sqrt-len"};
+static const char *const folders[] = {"bert-h32-d8-mean",
+                                      "bert-h48-d24-cls-dense",
+                                      "bert-h80-d16-f16-weightedmean",
+                                      "bert-h40-d20-bf16-shards-max",
+                                      "bert-h128-d64-f16-mean",
+                                      "bert-h32-pos512-lasttoken",
+                                      "bert-h24-d8-sqrt-len",
+                                      "roberta-h32-d8-mean",
+                                      "xlm-roberta-h40-d20-f16-cls",
+                                      "distilbert-h32-d8-mean",
+                                      "mpnet-h32-d8-mean",
+                                      "modernbert-h32-d16-local8-mean",
+                                      "modernbert-h40-d20-f16-local9-cls"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
 typedef struct model {
@@ -34,7 +40,7 @@ static model open_model(const wgi_backend *backend, const char *folder)
     char path[512];
     wg_error err = {0};
 
-    (void)snprintf(path, sizeof(path), "%s/tiny-bert-%s", WGT_DATA, folder);
+    (void)snprintf(path, sizeof(path), "%s/tiny-%s", WGT_DATA, folder);
     EXPECT_OK(wgi_description_load(&m.description, path, &err));
     EXPECT_OK(wgi_weights_open(&m.weights, path, &err));
     if (m.weights)
@@ -94,14 +100,14 @@ static void free_room(bin_room *room)
         free(room->lanes[i]);
 }
 
-static void add_text(wgi_bin *bin, const text *t, uint64_t id)
+static void add_text(const model *m, wgi_bin *bin, const text *t, uint64_t id)
 {
     bin->sequence_ids[bin->sequence_count] = id;
     bin->segments[bin->sequence_count++] =
         (wgi_segment){.row = (uint32_t)bin->token_count, .count = (uint32_t)t->count};
     for (size_t i = 0; i < t->count; i++) {
         bin->token_ids[bin->token_count] = t->ids[i];
-        bin->position_ids[bin->token_count++] = (int32_t)i;
+        bin->position_ids[bin->token_count++] = (int32_t)(m->description.position_offset + i);
     }
 }
 
@@ -114,15 +120,11 @@ typedef struct reference {
     double worst; /* error over the largest value of the tensor */
 } reference;
 
-static void probe(void *context, uint32_t layer, wgi_view hidden, size_t rows)
+static void compare(reference *r, const double *want, wgi_view hidden)
 {
-    reference *r = context;
-    const double *want = r->hidden + layer * r->rows * r->columns;
     double most = 0, worst = 0;
 
-    EXPECT_EQ(rows, r->rows);
-    EXPECT_EQ(layer, r->layers_seen++);
-    for (size_t row = 0; row < rows; row++)
+    for (size_t row = 0; row < r->rows; row++)
         for (size_t j = 0; j < r->columns; j++) {
             double value = want[row * r->columns + j];
             double error = fabs((double)hidden.data[row * hidden.stride + j] - value);
@@ -130,6 +132,15 @@ static void probe(void *context, uint32_t layer, wgi_view hidden, size_t rows)
             if (fabs(value) > most) most = fabs(value);
         }
     if (!(worst / most <= r->worst)) r->worst = worst / most;
+}
+
+static void probe(void *context, uint32_t layer, wgi_view hidden, size_t rows)
+{
+    reference *r = context;
+
+    EXPECT_EQ(rows, r->rows);
+    EXPECT_EQ(layer, r->layers_seen++);
+    compare(r, r->hidden + layer * r->rows * r->columns, hidden);
 }
 
 static char *read_file(const char *path, size_t *count)
@@ -166,18 +177,21 @@ static void check_layers(const wgi_backend *backend, const char *folder)
     size_t bytes, hidden = m.description.hidden_count;
     wg_error err;
 
-    (void)snprintf(path, sizeof(path), "%s/tiny-bert-%s/reference.bin", WGT_DATA, folder);
+    (void)snprintf(path, sizeof(path), "%s/tiny-%s/reference.bin", WGT_DATA, folder);
     char *data = read_file(path, &bytes);
     const char *at = data + 8;
-    EXPECT(memcmp(data, "WGTBREF1", 8) == 0);
+    int is_second = memcmp(data, "WGTBREF2", 8) == 0;
+    EXPECT(is_second || memcmp(data, "WGTBREF1", 8) == 0);
     uint32_t layers = take_u32(&at), width = take_u32(&at), dim = take_u32(&at),
-             texts = take_u32(&at);
+             texts = take_u32(&at), flags = is_second ? take_u32(&at) : 0;
+    size_t states = layers + 1 + flags % 2; /* flag 1: behind the final norm, too */
+    EXPECT(flags < 2);
     EXPECT_EQ(layers, m.description.layer_count);
     EXPECT_EQ(width, hidden);
     EXPECT(texts > 0);
     for (uint32_t t = 0; t < texts && at < data + bytes; t++) {
         text one = {.count = take_u32(&at)};
-        size_t doubles = (layers + 1) * one.count * hidden;
+        size_t doubles = states * one.count * hidden;
         reference r = {.rows = one.count, .columns = hidden};
         bin_room room = make_room(&m, one.count, 1);
         wgi_forward forward = {.bin_memory = room.memory,
@@ -193,9 +207,10 @@ static void check_layers(const wgi_backend *backend, const char *folder)
         memcpy(values, at, doubles * sizeof(double));
         at += (doubles + 6 * hidden + 2 * (size_t)dim) * sizeof(double);
         r.hidden = values;
-        add_text(&room.bin, &one, 0);
+        add_text(&m, &room.bin, &one, 0);
         EXPECT_OK(wgi_encoder_run(m.encoder, &room.bin, &forward, &out, &err));
         EXPECT_EQ(r.layers_seen, layers + 1);
+        compare(&r, values + (states - 1) * one.count * hidden, out);
         EXPECT(r.worst <= 2e-5);
         if (!(r.worst <= 2e-5))
             fprintf(stderr, "  %s %s text %u: %g of the largest value\n", backend->isa, folder, t,
@@ -213,6 +228,12 @@ static void check_layers(const wgi_backend *backend, const char *folder)
 
 #define TEXTS 24
 
+/* Most tokens of a text. */
+static uint32_t position_limit(const model *m)
+{
+    return m->description.position_count - m->description.position_offset;
+}
+
 static void make_texts(const model *m, text texts[TEXTS])
 {
     size_t hidden = m->description.hidden_count;
@@ -220,18 +241,26 @@ static void make_texts(const model *m, text texts[TEXTS])
 
     for (size_t t = 0; t < TEXTS; t++) {
         wgi_view out;
-        texts[t].count = t < 3 ? t + 1 : 1 + wgt_below(m->description.position_count);
+        texts[t].count = t < 3 ? t + 1 : 1 + wgt_below(position_limit(m));
         texts[t].ids = malloc(texts[t].count * sizeof(int32_t));
         texts[t].alone = malloc(texts[t].count * hidden * sizeof(float));
         for (size_t i = 0; i < texts[t].count; i++)
             texts[t].ids[i] = (int32_t)wgt_below(m->description.vocabulary_count);
         bin_room room = make_room(m, texts[t].count, 1);
         wgi_forward forward = {.bin_memory = room.memory, .lane_memory = room.lanes};
-        add_text(&room.bin, &texts[t], t);
+        add_text(m, &room.bin, &texts[t], t);
         EXPECT_OK(wgi_encoder_run(m->encoder, &room.bin, &forward, &out, &err));
         for (size_t i = 0; i < texts[t].count; i++)
             memcpy(texts[t].alone + i * hidden, out.data + i * out.stride, hidden * sizeof(float));
         free_room(&room);
+    }
+}
+
+static void free_texts(text texts[TEXTS])
+{
+    for (size_t t = 0; t < TEXTS; t++) {
+        free(texts[t].ids);
+        free(texts[t].alone);
     }
 }
 
@@ -318,7 +347,7 @@ static void check_law(const wgi_backend *backend, const char *folder)
 
     make_texts(&m, texts);
     for (int round = 0; round < 6; round++) {
-        size_t capacity = m.description.position_count + wgt_below(1500), at = 0, order[TEXTS];
+        size_t capacity = position_limit(&m) + wgt_below(1500), at = 0, order[TEXTS];
         bin_room room = make_room(&m, capacity, 3);
 
         for (size_t i = 0; i < TEXTS; i++)
@@ -334,7 +363,7 @@ static void check_law(const wgi_backend *backend, const char *folder)
 
             room.bin.token_count = room.bin.sequence_count = 0;
             while (at < TEXTS && room.bin.token_count + texts[order[at]].count <= capacity) {
-                add_text(&room.bin, &texts[order[at]], order[at]);
+                add_text(&m, &room.bin, &texts[order[at]], order[at]);
                 at++;
             }
             if (round % 3 == 2) {
@@ -348,10 +377,85 @@ static void check_law(const wgi_backend *backend, const char *folder)
         }
         free_room(&room);
     }
-    for (size_t t = 0; t < TEXTS; t++) {
-        free(texts[t].ids);
-        free(texts[t].alone);
+    free_texts(texts);
+    close_model(&m);
+}
+
+typedef struct first_state {
+    float *rows; /* [count, H] */
+    size_t columns;
+} first_state;
+
+static void keep_first(void *context, uint32_t layer, wgi_view hidden, size_t rows)
+{
+    first_state *state = context;
+
+    for (size_t row = 0; layer == 0 && row < rows; row++)
+        memcpy(state->rows + row * state->columns, hidden.data + row * hidden.stride,
+               state->columns * sizeof(float));
+}
+
+/*
+ * A padding token inside a text: where positions begin behind the padding id it takes no position,
+ * so that what follows is embedded as if it were not there; and its own position is the same
+ * wherever it stands.
+ */
+static void check_padding_token(const wgi_backend *backend, const char *folder)
+{
+    static const int32_t ids[2][7] = {{0, 9, 1, 8, 1, 7, 2}, {0, 9, 8, 7, 2}};
+    static const int same[5][2] = {{0, 0}, {1, 1}, {3, 2}, {5, 3}, {6, 4}};
+    model m = open_model(backend, folder);
+    size_t hidden = m.description.hidden_count, bytes = hidden * sizeof(float);
+    first_state states[2];
+    wg_error err;
+
+    for (size_t t = 0; t < 2; t++) {
+        text one = {.ids = (int32_t *)(uintptr_t)ids[t], .count = t ? 5 : 7};
+        bin_room room = make_room(&m, 20, 1);
+        wgi_forward forward = {.bin_memory = room.memory,
+                               .lane_memory = room.lanes,
+                               .probe = keep_first,
+                               .probe_context = &states[t]};
+        wgi_view out;
+
+        states[t] = (first_state){calloc(20, bytes), hidden};
+        add_text(&m, &room.bin, &one, 0);
+        add_text(&m, &room.bin, &one, 1);
+        EXPECT_OK(wgi_encoder_run(m.encoder, &room.bin, &forward, &out, &err));
+        EXPECT(memcmp(states[t].rows, states[t].rows + one.count * hidden, one.count * bytes) == 0);
+        free_room(&room);
     }
+    for (size_t i = 0; i < 5; i++)
+        EXPECT(memcmp(states[0].rows + (size_t)same[i][0] * hidden,
+                      states[1].rows + (size_t)same[i][1] * hidden, bytes) == 0);
+    EXPECT(memcmp(states[0].rows + 2 * hidden, states[0].rows + 4 * hidden, bytes) == 0);
+    free(states[0].rows);
+    free(states[1].rows);
+    close_model(&m);
+}
+
+/* One bin of 190,000 tokens: as many texts as fit, each with the bytes it has alone. */
+static void check_large_bin(const wgi_backend *backend, const char *folder)
+{
+    enum { CAPACITY = 190000 };
+    model m = open_model(backend, folder);
+    bin_room room = make_room(&m, CAPACITY, 1);
+    wgi_forward forward = {.bin_memory = room.memory, .lane_memory = room.lanes};
+    text texts[TEXTS];
+    size_t t = 0;
+    wgi_view out;
+    wg_error err;
+
+    make_texts(&m, texts);
+    while (room.bin.token_count + texts[t].count <= CAPACITY) {
+        add_text(&m, &room.bin, &texts[t], t);
+        t = wgt_below(TEXTS);
+    }
+    EXPECT(room.bin.token_count > CAPACITY - 200);
+    EXPECT_OK(wgi_encoder_run(m.encoder, &room.bin, &forward, &out, &err));
+    expect_alone(&m, &room.bin, texts, out);
+    free_texts(texts);
+    free_room(&room);
     close_model(&m);
 }
 
@@ -396,7 +500,7 @@ static void check_faults(const wgi_backend *backend)
     wrong.position_count = 512;
     expect_refused(backend, &m, &wrong, "position_embeddings", "max_position_embeddings");
 
-    add_text(&room.bin, &one, 0);
+    add_text(&m, &room.bin, &one, 0);
     EXPECT_OK(wgi_encoder_run(m.encoder, &room.bin, &forward, &out, &err));
     room.bin.position_ids[2] = (int32_t)m.description.position_count;
     EXPECT_EQ(wgi_encoder_run(m.encoder, &room.bin, &forward, &out, &err), WG_ERR_ARGUMENT);
@@ -416,10 +520,48 @@ static void check_faults(const wgi_backend *backend)
     close_model(&m);
 }
 
-/* Every allocation of opening fails in turn. */
-static void check_no_memory(const wgi_backend *backend)
+/* Matrices that hold several, keys by the family's own names, and a family that is none. */
+static void check_family_faults(const wgi_backend *backend)
 {
-    model m = open_model(backend, folders[0]);
+    model m = open_model(backend, "modernbert-h32-d16-local8-mean");
+    wgi_description wrong = m.description;
+
+    wrong.feed_forward_count++;
+    expect_refused(backend, &m, &wrong, "layers.0.mlp.Wi.weight", "2 x intermediate_size 146");
+    wrong = m.description;
+    wrong.head_count++;
+    expect_refused(backend, &m, &wrong, "layers.0.attn.Wqkv.weight", "3 x hidden_size 144");
+    wrong = m.description;
+    wrong.encoder.lacks_norm_bias = false;
+    expect_refused(backend, &m, &wrong, "embeddings.norm.bias", "is missing");
+    wrong = m.description;
+    wrong.encoder.lacks_attention_bias = false;
+    expect_refused(backend, &m, &wrong, "layers.0.attn.Wqkv.bias", "is missing");
+    (void)snprintf(wrong.architecture, sizeof(wrong.architecture), "electra");
+    expect_refused(backend, &m, &wrong, "'electra'", "is not a family");
+    close_model(&m);
+
+    m = open_model(backend, "mpnet-h32-d8-mean");
+    wrong = m.description;
+    wrong.head_count = wrong.key_head_count = 2;
+    expect_refused(backend, &m, &wrong, "encoder.relative_attention_bias.weight",
+                   "num_attention_heads 2");
+    close_model(&m);
+
+    m = open_model(backend, "distilbert-h32-d8-mean");
+    wrong = m.description;
+    wrong.layer_count = 3;
+    expect_refused(backend, &m, &wrong, "distilbert.transformer.layer.2.", "n_layers 3");
+    wrong = m.description;
+    wrong.feed_forward_count = 71;
+    expect_refused(backend, &m, &wrong, "ffn.lin1.weight", "hidden_dim 71");
+    close_model(&m);
+}
+
+/* Every allocation of opening fails in turn. */
+static void check_no_memory(const wgi_backend *backend, const char *folder)
+{
+    model m = open_model(backend, folder);
 
     for (long nth = 1; nth < 1000; nth++) {
         wgi_encoder *encoder = NULL;
@@ -470,8 +612,7 @@ static void check_prefix(const wgi_backend *backend)
     wgi_encoder *encoder = NULL;
     wg_error err;
 
-    (void)snprintf(source, sizeof(source), "%s/tiny-bert-%s/model.safetensors", WGT_DATA,
-                   folders[0]);
+    (void)snprintf(source, sizeof(source), "%s/tiny-%s/model.safetensors", WGT_DATA, folders[0]);
     char *data = read_file(source, &bytes);
     memcpy(&header, data, sizeof(header));
     char *first = replaced(data + 8, header, "\"embeddings.", "\"bert.embeddings.", &first_count);
@@ -500,11 +641,17 @@ static void body(const wgi_backend *backend)
 {
     for (size_t i = 0; i < FOLDERS; i++)
         check_layers(backend, folders[i]);
-    check_law(backend, "h40-d20-bf16-shards-max");
-    check_law(backend, "h32-pos512-lasttoken");
-    check_law(backend, "h128-d64-f16-mean");
+    for (size_t i = 3; i < FOLDERS; i++)
+        check_law(backend, folders[i]);
+    check_padding_token(backend, "roberta-h32-d8-mean");
+    check_padding_token(backend, "mpnet-h32-d8-mean");
+    check_large_bin(backend, "xlm-roberta-h40-d20-f16-cls");
+    check_large_bin(backend, "modernbert-h32-d16-local8-mean");
     check_faults(backend);
-    check_no_memory(backend);
+    check_family_faults(backend);
+    check_no_memory(backend, folders[0]);
+    check_no_memory(backend, "mpnet-h32-d8-mean");
+    check_no_memory(backend, "modernbert-h32-d16-local8-mean");
     check_prefix(backend);
 }
 

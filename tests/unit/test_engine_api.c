@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#define BURSTS 2000u
+
 static const int32_t ids[4096];
 
 static wg_engine *open_engine(wg_engine_options options)
@@ -460,6 +462,57 @@ static void test_classes(void)
     wg_engine_close(engine);
 }
 
+/* Recipe Q-03: one sequence at a time, two consumers: each is done once, nobody sleeps on it. */
+typedef struct burst {
+    wg_engine *engine;
+    atomic_uint done;
+    atomic_uint times[BURSTS];
+} burst;
+
+static void *consume_bursts(void *context)
+{
+    burst *b = context;
+    wg_bin bin;
+    wg_next next;
+    wg_error err;
+
+    while (wg_engine_next(b->engine, NULL, WG_FOREVER, &bin, &next, &err) == WG_OK &&
+           next == WG_NEXT_BIN) {
+        for (uint64_t s = 0; s < bin.sequence_count; s++)
+            atomic_fetch_add(&b->times[bin.sequence_ids[s]], 1);
+        atomic_fetch_add(&b->done, (unsigned)bin.sequence_count);
+        EXPECT_OK(wg_engine_release(b->engine, &bin, &err));
+    }
+    return NULL;
+}
+
+static void test_bursts(void)
+{
+    static burst b;
+    pthread_t threads[2];
+    wg_error err;
+
+    b.engine = open_engine((wg_engine_options){.bin_tokens = 16, .worker_count = 2});
+    for (int i = 0; i < 2; i++)
+        EXPECT_OK(wgi_thread_start(&threads[i], "consume", consume_bursts, &b, &err));
+    for (unsigned id = 0; id < BURSTS; id++) {
+        EXPECT_OK(submit(b.engine, id, 1 + id % 3, &err));
+        for (unsigned ms = 0; id % 4 == 3 && atomic_load(&b.done) <= id; ms++) {
+            if (ms > 10000) { /* ten seconds are no scheduling */
+                EXPECT_EQ(atomic_load(&b.done), id + 1);
+                break;
+            }
+            (void)usleep(1000);
+        }
+    }
+    EXPECT_OK(wg_engine_finish(b.engine, &err));
+    for (int i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (unsigned id = 0; id < BURSTS; id++)
+        EXPECT_EQ(atomic_load(&b.times[id]), 1);
+    wg_engine_close(b.engine);
+}
+
 int main(void)
 {
     test_misuse();
@@ -470,5 +523,6 @@ int main(void)
     test_export();
     test_callback();
     test_classes();
+    test_bursts();
     return wgt_result();
 }

@@ -3,8 +3,9 @@
  * with a count for each sequence. In a run to the end every sequence is done exactly once; in one
  * that is stopped, or closed under its callers, none is done twice and everybody comes home.
  *
- * WGT_OPS sets the number of operations (300,000; the full tier and ThreadSanitizer runs use 10^7).
- * LIBRARIES: wgi_engine wgi_base
+ * WGT_OPS sets the number of operations (300,000; the full tier and ThreadSanitizer runs use 10^7),
+ * WGT_SHUTDOWNS how often an engine is only opened and closed (1,000; recipe Q-01 asks for
+ * 100,000). LIBRARIES: wgi_engine wgi_base
  */
 #include "base/alloc.h"
 #include "base/os_clock.h"
@@ -310,13 +311,16 @@ static void test_shutdowns(void)
     uint64_t operations = 0;
     wg_error err;
 
-    for (int i = 0; i < 1000 && wgt_failed == 0; i++) {
+    const char *given = getenv("WGT_SHUTDOWNS");
+    int count = given ? atoi(given) : 1000;
+
+    for (int i = 0; i < count && wgt_failed == 0; i++) {
         wg_engine *engine = NULL;
 
         EXPECT_OK(wg_engine_open(&engine, &(wg_engine_options){.bin_tokens = 10}, &err));
         if (i % 2) EXPECT_OK(wg_engine_finish(engine, &err));
         wg_engine_close(engine);
-        run_trial(true, 200, &operations);
+        if (i < 1000) run_trial(true, 200, &operations);
     }
 }
 

@@ -278,6 +278,12 @@ static void models_that_are_not_there(void)
     EXPECT_EQ(
         wg_model_open(&none, &(wg_model_options){.path = MODEL, .backend_name = "abacus"}, &err),
         WG_ERR_BACKEND);
+    /* Recipe D-05: what was asked for, or an error. */
+    EXPECT_EQ(
+        wg_model_open(&none, &(wg_model_options){.path = MODEL, .backend_name = "cuda"}, &err),
+        WG_ERR_BACKEND);
+    EXPECT_IN(err.message, "no backend 'cuda'");
+    EXPECT(none == NULL);
     wg_model_close(NULL);
 }
 

@@ -95,6 +95,13 @@ static void test_models(void)
         {"tiny-bert-h48-d24-cls-dense", WG_POOLING_CLS, true, 1, 64, "sentence_bert_config.json"},
         {"tiny-bert-h80-d16-f16-weightedmean", WG_POOLING_WEIGHTED_MEAN, true, 0, 64,
          "sentence_bert_config.json"},
+        {"tiny-roberta-h32-d8-mean", WG_POOLING_MEAN, true, 0, 64, "sentence_bert_config.json"},
+        {"tiny-xlm-roberta-h40-d20-f16-cls", WG_POOLING_CLS, true, 0, 64,
+         "sentence_bert_config.json"},
+        {"tiny-mpnet-h32-d8-mean", WG_POOLING_MEAN, true, 0, 144, "sentence_bert_config.json"},
+        {"tiny-modernbert-h32-d16-local8-mean", WG_POOLING_MEAN, true, 0, 128,
+         "sentence_bert_config.json"},
+        {"tiny-distilbert-h32-d8-mean", WG_POOLING_MEAN, true, 0, 64, "sentence_bert_config.json"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

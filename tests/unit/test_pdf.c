@@ -182,7 +182,7 @@ static void test_slow_consumer(void)
 static void *stop_later(void *context)
 {
     (void)usleep(50000);
-    wgi_reader_stop(context);
+    wg_reader_stop(context);
     return NULL;
 }
 

@@ -1,19 +1,31 @@
 /*
  * test_probe.c - capacity of a real (tiny) model: under the budget, verified in a child, kept and
- * found again; refused with a figure that works; and within 5 % of what a manual search finds by
- * running children under RLIMIT_DATA until one fails. LABELS: quick
+ * found again; refused with a figure that works; taken by a run; every try gives its memory back
+ * (recipe D-03); and within 5 % of what a manual search finds by running children under RLIMIT_DATA
+ * until one fails. LABELS: quick
  */
 #include "harness.h"
 #include "temporary.h"
 
 #include <sys/resource.h>
 
+#include "base/alloc.h"
 #include "base/os_fork.h"
+#include "base/os_memory.h"
 #include "job/synthetic.h"
 #include "warpgroup/capacity.h"
 
 #define MODEL WGT_DATA "/tiny-bert-h128-d64-f16-mean"
 #define MIB   ((uint64_t)1 << 20)
+
+/* A sanitizer keeps freed memory for a while. */
+#if defined(__has_feature)
+#define WGT_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WGT_SANITIZED 1
+#else
+#define WGT_SANITIZED 0
+#endif
 
 static wg_error err;
 static wg_model *model;
@@ -90,6 +102,84 @@ static void refusals(void)
               WG_ERR_ARGUMENT);
 }
 
+/* Without a size, a run takes the knee that was measured for it, and says so (same key only). */
+static void used_by_a_run(const wgt_folder *folder)
+{
+    char input[256], expected[64];
+    const char *inputs[] = {input};
+    wg_probe found;
+
+    wgt_write(folder, "one.jsonl", "{\"text\": \"a cat\"}\n", 18);
+    (void)snprintf(input, sizeof(input), "%s/one.jsonl", folder->path);
+    EXPECT_EQ(setenv("XDG_CACHE_HOME", folder->path, 1), 0);
+    for (int with_answer = 0; with_answer < 2; with_answer++) {
+        for (uint64_t mib = 200; mib <= 201; mib++) {
+            wg_job *job = NULL;
+            EXPECT_OK(wg_job_open(
+                &job, model,
+                &(wg_job_options){.input = {.inputs = inputs, .input_count = 1},
+                                  .plan_only = 1,
+                                  .embed = {.memory_bytes = mib * MIB, .thread_count = 2}},
+                &err));
+            EXPECT_OK(wg_job_run(job, &err));
+            EXPECT_IN(wg_job_report(job), with_answer && mib == 200
+                                              ? "auto: knee that probe measured"
+                                              : "auto: where this backend stops");
+            (void)snprintf(expected, sizeof(expected), "\"max_batch_tokens\": %llu,",
+                           (unsigned long long)found.knee_tokens);
+            if (with_answer && mib == 200) EXPECT_IN(wg_job_report(job), expected);
+            wg_job_close(job);
+        }
+        if (!with_answer) EXPECT_OK(probe(200, NULL, &found));
+    }
+    EXPECT_EQ(unsetenv("XDG_CACHE_HOME"), 0);
+}
+
+/* Recipe D-03: every try, fitted or not, leaves memory as it was. */
+typedef struct tries {
+    wgi_footprint footprint;
+    uint64_t rss; /* before the first */
+    uint64_t most;
+    unsigned count;
+} tries;
+
+static wg_fit try_and_look(void *context, uint64_t tokens, double *seconds)
+{
+    tries *t = context;
+    wg_error why = {0};
+
+    t->footprint.bin_tokens = (size_t)tokens;
+    t->count++;
+    /* The last allocations of a large try do not succeed: half-made, it must go away whole. */
+    wgi_alloc_fail_at(tokens > 6000 ? 5 : 0);
+    wg_status status = wgi_synthetic_run(&t->footprint, (size_t)tokens, seconds, &why);
+    wgi_alloc_fail_at(0);
+    uint64_t rss = wgi_memory_rss();
+    if (rss > t->rss && rss - t->rss > t->most) t->most = rss - t->rss;
+    return status == WG_OK ? WG_FIT_YES : status == WG_ERR_NO_MEMORY ? WG_FIT_NO : WG_FIT_ERROR;
+}
+
+static void memory_back_after_each_try(void)
+{
+    wgi_embed_head head = {0};
+    tries t = {.footprint = {.model = model, .head = &head, .lane_count = 2, .longest = 64}};
+    wg_capacity found;
+    double seconds;
+
+    t.footprint.bin_tokens = 64; /* threads and kernels are made once */
+    EXPECT_OK(wgi_synthetic_run(&t.footprint, 64, &seconds, &err));
+    t.rss = wgi_memory_rss();
+    EXPECT_OK(wg_capacity_measure(
+        &found,
+        &(wg_capacity_options){
+            .run = try_and_look, .context = &t, .start_tokens = 64, .knee_runs = 1},
+        &err));
+    EXPECT(found.tokens > 5000 && found.tokens <= 6000);
+    fprintf(stderr, "%u tries, at most %llu KiB more than before\n", t.count,
+            (unsigned long long)t.most >> 10);
+    if (!WGT_SANITIZED) EXPECT(t.most < 2 * MIB);
+}
+
 /* In a child: does a bin of this size run with so much data memory? */
 typedef struct trial {
     wgi_footprint footprint;
@@ -135,9 +225,11 @@ static int within_5_percent_under_a_limit(void *context)
 
     EXPECT_OK(wgi_embed_head_init(&head, &(wg_embed_options){0}, &model->modules,
                                   &model->description, model->backend, &err));
-    trial t = {
-        .footprint = {
-            .model = model, .head = &head, .lane_count = 2, .longest = found.token_count_max}};
+    trial t = {.footprint = {.model = model,
+                             .head = &head,
+                             .lane_count = 2,
+                             .longest = found.token_count_max,
+                             .tightness = WGI_TIGHTNESS_MAX}};
     /* What a run takes that is no activation memory of a worker. */
     t.footprint.bin_tokens = found.capacity_tokens;
     wgi_plan plan = wgi_network_plan(model->network, found.capacity_tokens, t.footprint.longest);
@@ -188,6 +280,8 @@ int main(void)
         under_the_budget(cache);
         damaged_cache(&folder);
         refusals();
+        used_by_a_run(&folder);
+        memory_back_after_each_try();
         EXPECT_OK(wgi_fork_run(within_5_percent_under_a_limit, NULL, 300000, &end, &err));
         EXPECT(end.is_exited && end.exit_code == 0);
     }

@@ -324,7 +324,7 @@ static void test_stdin_odd(void)
 static void *stop_later(void *context)
 {
     (void)usleep(50000);
-    wgi_reader_stop(context);
+    wg_reader_stop(context);
     return NULL;
 }
 

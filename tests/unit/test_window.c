@@ -150,6 +150,50 @@ static void run_stop(void)
     wgi_window_fini(&r.window);
 }
 
+/* Adds `count` documents of `bytes` of text, then lets all of them through. */
+static void pass_through(wgi_window *window, uint64_t *ordinal, size_t count, size_t bytes)
+{
+    static char text[40000];
+    size_t added = 0;
+    wgi_entry *entry;
+    wg_error err;
+
+    memset(text, 'x', sizeof(text));
+    for (; added < count && window->bytes < window->bytes_max; added++) {
+        wg_document document = {.ordinal = (*ordinal)++,
+                                .id = "1",
+                                .id_bytes = 1,
+                                .source = "",
+                                .text = text,
+                                .text_bytes = bytes,
+                                .reason = ""};
+        EXPECT_OK(wgi_window_add(window, &document, NULL, NULL, &err));
+    }
+    for (; added > 0; added--) {
+        entry = wgi_window_claim(window);
+        wgi_window_finish(window, entry);
+        entry = wgi_window_take(window, 0);
+        wgi_window_recycle(window, entry);
+        EXPECT(window->bytes + window->kept_bytes <= window->bytes_max + bytes * 2);
+    }
+}
+
+/* Entries that are kept count too: many small documents and a few large ones, in turn. */
+static void run_sizes(void)
+{
+    wgi_window window;
+    uint64_t ordinal = 0;
+    wg_error err;
+
+    wgt_seed_set(7);
+    EXPECT_OK(wgi_window_init(&window, 100000, 1 << 20, &err));
+    for (int i = 0; i < 300; i++)
+        pass_through(&window, &ordinal, 1 + wgt_below(1000),
+                     wgt_below(2) ? 30 : 1 + wgt_below(40000));
+    EXPECT(window.free_entries != NULL); /* some are used again */
+    wgi_window_fini(&window);
+}
+
 int main(void)
 {
     run_window(DOCUMENTS, 64, SIZE_MAX);
@@ -158,5 +202,6 @@ int main(void)
     run_window(1, 8, SIZE_MAX);
     run_window(0, 8, SIZE_MAX);
     run_stop();
+    run_sizes();
     return wgt_result();
 }

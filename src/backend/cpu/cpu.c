@@ -55,6 +55,12 @@ static void layer_norm(const wgi_backend *self, const wgi_norm *norm, wgi_view i
     wgi_cpu_of(self)->kernels->layer_norm(norm, inout, rows);
 }
 
+static void rms_norm(const wgi_backend *self, const wgi_norm *norm, wgi_view in, wgi_view out,
+                     size_t rows)
+{
+    wgi_cpu_of(self)->kernels->rms_norm(norm, in, out, rows);
+}
+
 static wgi_cpu tables[WG_ISA_AVX512 + 1];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -73,6 +79,7 @@ static void fill(wgi_cpu *cpu, wg_isa isa)
                               .row_multiple = 1,
                               .bin_tokens = WGI_CPU_BIN_TOKENS,
                               .linear_pack = wgi_cpu_linear_pack,
+                              .linear_pack_stored = wgi_cpu_linear_pack_stored,
                               .linear_free = wgi_cpu_linear_free,
                               .linear_bytes = wgi_cpu_linear_bytes,
                               .attention_pack = wgi_cpu_attention_pack,
@@ -84,6 +91,9 @@ static void fill(wgi_cpu *cpu, wg_isa isa)
                               .layer_norm = layer_norm,
                               .linear = wgi_cpu_linear,
                               .qkv = wgi_cpu_qkv,
+                              .rms_norm = rms_norm,
+                              .linear_product = wgi_cpu_linear_product,
+                              .rotate = wgi_cpu_rotate,
                               .attend = wgi_cpu_attend},
                      .isa = isa,
                      .kernels = kernels,

@@ -48,16 +48,22 @@ typedef struct wgi_cpu_linear_parts {
     const wgi_tensor *weights[3], *biases[3]; /* weights that are NULL end the stack */
     size_t panel_count, panel_columns;
     const size_t *rows;
+    bool keep_stored; /* in the type of the file where that is smaller than f32 */
 } wgi_cpu_linear_parts;
 
 wg_status wgi_cpu_linear_make(const wgi_backend *self, wgi_linear **out,
                               const wgi_cpu_linear_parts *parts, wg_error *err);
 wg_status wgi_cpu_linear_pack(const wgi_backend *self, wgi_linear **out, const wgi_tensor *weight,
                               const wgi_tensor *bias, wg_error *err);
+wg_status wgi_cpu_linear_pack_stored(const wgi_backend *self, wgi_linear **out,
+                                     const wgi_tensor *weight, const wgi_tensor *bias,
+                                     wg_error *err);
 void wgi_cpu_linear_free(wgi_linear *linear);
 size_t wgi_cpu_linear_bytes(const wgi_linear *linear);
 void wgi_cpu_linear(const wgi_backend *self, const wgi_linear *linear, wgi_view in, wgi_view out,
                     wgi_view residual, wgi_activation activation, size_t rows, void *scratch);
+void wgi_cpu_linear_product(const wgi_backend *self, const wgi_linear *linear, wgi_view in,
+                            wgi_view inout, size_t rows, void *scratch);
 /* Panel p starts at out.data + p * panel_stride. */
 void wgi_cpu_linear_panels(const wgi_backend *self, const wgi_linear *linear, wgi_view in,
                            wgi_view out, size_t panel_stride, size_t rows, void *scratch);
@@ -71,6 +77,8 @@ size_t wgi_cpu_attention_scratch_bytes(const wgi_attention *attention);
 size_t wgi_cpu_qkv_bytes(const wgi_attention *attention, size_t rows);
 void wgi_cpu_qkv(const wgi_backend *self, const wgi_attention *attention, wgi_view in, void *qkv,
                  size_t bin_rows, size_t row, size_t rows, void *scratch);
+void wgi_cpu_rotate(const wgi_backend *self, const wgi_attention *attention,
+                    const wgi_rotary *rotary, void *qkv, size_t bin_rows, size_t row, size_t rows);
 void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, const void *qkv,
                     size_t bin_rows, const wgi_attend_item *item, wgi_view out, void *scratch);
 

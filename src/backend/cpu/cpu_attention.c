@@ -15,7 +15,8 @@
  * neighbour, not even an infinity, comes near. Tiles are summed on their own and then merged, so
  * that rounding grows with the number of tiles and not of keys. A row's bits depend on its own
  * query and the keys that it sees in their order: tiles start at the segment's start, every score
- * and every output is one chain of multiply-adds, and the row's sum runs over its own keys.
+ * and every output is one chain of multiply-adds, and the row's sum runs over its own keys. A
+ * window bounds them on both sides, or behind when causal, as a distance from the row.
  *
  * The alternative, libxsmm tiles here too, wants a kernel for every pair of row and key counts.
  *
@@ -34,6 +35,9 @@ struct wgi_attention {
     size_t heads_per_panel, panel_columns, panel_stride; /* stride in floats between rows */
     size_t query_panels, key_panels;
     wgi_linear *projection;
+    float *bias;        /* [N][2 bias_center + 1] by distance, over the scale; NULL: none */
+    size_t bias_center; /* of distance 0 */
+    size_t bias_reach;  /* distances beyond are alike */
 };
 
 static size_t round_up(size_t value, size_t to)
@@ -74,6 +78,37 @@ static void lay_out(wgi_attention *attention, const wgi_attention_shape *shape)
     attention->key_panels = (shape->key_head_count + heads - 1) / heads;
 }
 
+/*
+ * The bias by distance, with so many copies of its ends on both sides that a block of queries and a
+ * tile of keys, however far apart, find theirs in a row. Divided by the scale, because the softmax
+ * multiplies scores by it.
+ */
+static wg_status keep_bias(wgi_attention *attention, const wgi_relative_bias *relative,
+                           wg_error *err)
+{
+    size_t reach = relative->reach, center = reach + KEYS + QUERY_ROWS + 16;
+    size_t heads = attention->shape.head_count;
+
+    if (reach > WGI_REACH_MAX)
+        return wgi_fail(err, WG_ERR_ARGUMENT, "a relative bias reaches %zu, at most %d", reach,
+                        WGI_REACH_MAX);
+    attention->bias_reach = reach;
+    attention->bias_center = center;
+    attention->bias = wgi_calloc(heads, (2 * center + 1) * sizeof(float));
+    if (!attention->bias)
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for an attention layer's bias");
+    for (size_t head = 0; head < heads; head++) {
+        const float *from = relative->values + head * (2 * reach + 1);
+        float *to = attention->bias + head * (2 * center + 1);
+
+        for (size_t i = 0; i <= 2 * center; i++) {
+            size_t at = i < center - reach ? 0 : i - (center - reach);
+            to[i] = from[at > 2 * reach ? 2 * reach : at] / attention->shape.scale;
+        }
+    }
+    return WG_OK;
+}
+
 wg_status wgi_cpu_attention_pack(const wgi_backend *self, wgi_attention **out,
                                  const wgi_attention_weights *weights, wg_error *err)
 {
@@ -98,6 +133,7 @@ wg_status wgi_cpu_attention_pack(const wgi_backend *self, wgi_attention **out,
         goto cleanup;
     }
     lay_out(attention, shape);
+    if (weights->relative) WGI_TRY(keep_bias(attention, weights->relative, err));
     parts.panel_count = attention->query_panels + 2 * attention->key_panels;
     parts.panel_columns = attention->panel_columns;
     rows = wgi_calloc(parts.panel_count * parts.panel_columns, sizeof(*rows));
@@ -107,6 +143,7 @@ wg_status wgi_cpu_attention_pack(const wgi_backend *self, wgi_attention **out,
     }
     map_rows(attention, rows);
     parts.rows = rows;
+    parts.keep_stored = weights->keep_stored != 0;
     WGI_TRY(wgi_cpu_linear_make(self, &attention->projection, &parts, err));
     *out = attention;
     attention = NULL;
@@ -121,12 +158,16 @@ void wgi_cpu_attention_free(wgi_attention *attention)
 {
     if (!attention) return;
     wgi_cpu_linear_free(attention->projection);
+    wgi_free(attention->bias);
     wgi_free(attention);
 }
 
 size_t wgi_cpu_attention_bytes(const wgi_attention *attention)
 {
-    return sizeof(*attention) + wgi_cpu_linear_bytes(attention->projection);
+    size_t bias =
+        attention->bias ? attention->shape.head_count * (2 * attention->bias_center + 1) : 0;
+
+    return sizeof(*attention) + wgi_cpu_linear_bytes(attention->projection) + bias * sizeof(float);
 }
 
 /* ------------------------------------------------------------------------------------ qkv */
@@ -146,6 +187,30 @@ void wgi_cpu_qkv(const wgi_backend *self, const wgi_attention *attention, wgi_vi
 
     wgi_cpu_linear_panels(self, attention->projection, in, out, bin_rows * attention->panel_stride,
                           rows, scratch);
+}
+
+/* --------------------------------------------------------------------------------- rotate */
+
+void wgi_cpu_rotate(const wgi_backend *self, const wgi_attention *attention,
+                    const wgi_rotary *rotary, void *qkv, size_t bin_rows, size_t row, size_t rows)
+{
+    const wgi_cpu_kernels *kernels = wgi_cpu_of(self)->kernels;
+    const wgi_attention_shape *shape = &attention->shape;
+    wgi_view angles = wgi_view_from(rotary->angles, row);
+    size_t heads = (size_t)shape->head_count + shape->key_head_count;
+
+    for (size_t i = 0; i < heads; i++) {
+        bool is_key = i >= shape->head_count;
+        size_t head = is_key ? i - shape->head_count : i;
+        size_t panel = (is_key ? attention->query_panels : 0) + head / attention->heads_per_panel;
+        const wgi_norm *norm = is_key ? rotary->key_norm : rotary->query_norm;
+        wgi_view view = {(float *)qkv + (panel * bin_rows + row) * attention->panel_stride +
+                             head % attention->heads_per_panel * shape->head_dim,
+                         attention->panel_stride};
+
+        if (norm) kernels->rms_norm(norm, view, view, rows);
+        kernels->rotate(view.data, view.stride, angles, rotary->count / 2, rows);
+    }
 }
 
 /* --------------------------------------------------------------------------------- attend */
@@ -196,6 +261,7 @@ typedef struct attend_call {
     const wgi_attend_item *item;
     size_t head;                      /* of the query */
     const float *query, *key, *value; /* row 0 of the segment, this head */
+    const float *bias;                /* of distance 0, this head; NULL: none */
     size_t stride;
     wgi_view out; /* row 0 of the segment, this head */
     attend_scratch scratch;
@@ -210,6 +276,40 @@ static const float *head_at(const wgi_attention *attention, const float *qkv, si
            head % attention->heads_per_panel * attention->shape.head_dim;
 }
 
+/* The tile where the keys begin that segment row `row` sees, and those behind it. */
+static size_t first_tile(const wgi_attention_shape *shape, size_t row)
+{
+    if (!shape->window || row < shape->window) return 0;
+    return (row + 1 - shape->window) / KEYS * KEYS;
+}
+
+/* How many keys from the segment's start a query row may see, its own and those behind it. */
+static size_t ahead(const wgi_attention_shape *shape, size_t segment_count)
+{
+    return shape->is_causal ? 1 : shape->window ? shape->window : segment_count;
+}
+
+/* The end of the keys that rows below row_end see. */
+static size_t keys_end(const attend_call *call, size_t row_end)
+{
+    size_t count = call->item->segment.count;
+    size_t end = row_end - 1 + ahead(&call->attention->shape, count);
+
+    return end < count ? end : count;
+}
+
+/* Adds the bias of queries from `row` on and keys from `key` on. */
+static void add_bias(const attend_call *call, float *scores, size_t row, size_t rows, size_t key,
+                     size_t keys)
+{
+    ptrdiff_t reach = (ptrdiff_t)call->attention->bias_reach;
+    ptrdiff_t distance = (ptrdiff_t)key - (ptrdiff_t)row;
+
+    if (distance < -reach - KEYS) distance = -reach - KEYS;
+    if (distance > reach + QUERY_ROWS) distance = reach + QUERY_ROWS;
+    call->kernels->lean(scores, SCORE_STRIDE, call->bias + distance, rows, keys);
+}
+
 /* Query rows [at, at + rows) of the item against keys [first, first + keys) of the segment. */
 static void attend_block(const attend_call *call, size_t at, size_t rows, size_t first, size_t keys,
                          bool is_last)
@@ -217,7 +317,13 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
     const wgi_attention_shape *shape = &call->attention->shape;
     const attend_scratch *s = &call->scratch;
     size_t dim = shape->head_dim, out_stride = round_up(dim, 16), row = call->item->first + at;
-    float *out = s->out + at * out_stride, *part = first ? s->part : out;
+    bool is_first = first == first_tile(shape, row);
+    /* Whole panels of the tile that lie before the window of every row. */
+    size_t skip = shape->window && row + 1 > first + shape->window
+                      ? (row + 1 - first - shape->window) / WGI_PANEL_COLUMNS * WGI_PANEL_COLUMNS
+                      : 0;
+    size_t sees = ahead(shape, call->item->segment.count);
+    float *out = s->out + at * out_stride, *part = is_first ? out : s->part;
     wgi_gemm qk = {.b = call->query + row * call->stride,
                    .b_stride = call->stride,
                    .a_stride = WGI_PANEL_COLUMNS,
@@ -225,35 +331,37 @@ static void attend_block(const attend_call *call, size_t at, size_t rows, size_t
                    .rows = rows,
                    .columns = WGI_PANEL_COLUMNS,
                    .depth = dim};
-    wgi_softmax softmax = {.scores = s->scores,
+    wgi_softmax softmax = {.scores = s->scores + skip,
                            .stride = SCORE_STRIDE,
                            .most = s->most + at,
                            .sum = s->sum + at,
                            .fade = s->fade,
                            .rows = rows,
-                           .keys = keys,
-                           .keys_first = (ptrdiff_t)row + 1 - (ptrdiff_t)first,
-                           .is_causal = shape->is_causal != 0,
-                           .is_first = first == 0,
+                           .keys = keys - skip,
+                           .keys_first = (ptrdiff_t)(row + sees) - (ptrdiff_t)(first + skip),
+                           .window = shape->window ? shape->window + sees - 1 : 0,
+                           .is_bounded = shape->is_causal || shape->window,
+                           .is_first = is_first,
                            .scale_log2 = shape->scale * 1.442695041f};
-    wgi_gemm pv = {.a = s->values,
+    wgi_gemm pv = {.a = s->values + skip * out_stride,
                    .a_stride = out_stride,
-                   .b = s->scores,
+                   .b = s->scores + skip,
                    .b_stride = SCORE_STRIDE,
                    .c = part,
                    .c_stride = out_stride,
                    .rows = rows,
                    .columns = out_stride,
-                   .depth = keys};
+                   .depth = keys - skip};
 
-    for (size_t key = 0; key < keys; key += WGI_PANEL_COLUMNS) {
+    for (size_t key = skip; key < keys; key += WGI_PANEL_COLUMNS) {
         qk.a = s->keys + key * dim;
         qk.c = s->scores + key;
         call->kernels->gemm(&qk);
     }
+    if (call->bias) add_bias(call, s->scores + skip, row, rows, first + skip, keys - skip);
     call->kernels->softmax(&softmax);
     call->kernels->gemm(&pv);
-    if (first) call->kernels->merge(out, part, out_stride, s->fade, rows);
+    if (!is_first) call->kernels->merge(out, part, out_stride, s->fade, rows);
     if (is_last)
         call->kernels->divide(out, out_stride, s->sum + at, call->out.data + row * call->out.stride,
                               call->out.stride, rows, dim);
@@ -263,11 +371,11 @@ static void attend_head(const attend_call *call, bool is_packed)
 {
     const wgi_attend_item *item = call->item;
     const attend_scratch *s = &call->scratch;
-    bool is_causal = call->attention->shape.is_causal != 0;
     size_t dim = call->attention->shape.head_dim, stride = call->stride;
-    size_t end = is_causal ? (size_t)item->first + item->count : item->segment.count;
+    size_t end = keys_end(call, (size_t)item->first + item->count);
 
-    for (size_t first = 0; first < end; first += KEYS) {
+    for (size_t first = first_tile(&call->attention->shape, item->first); first < end;
+         first += KEYS) {
         size_t keys = end - first < KEYS ? end - first : KEYS;
 
         if (!is_packed) {
@@ -277,9 +385,10 @@ static void attend_head(const attend_call *call, bool is_packed)
         }
         for (size_t at = 0; at < item->count; at += QUERY_ROWS) {
             size_t rows = item->count - at < QUERY_ROWS ? item->count - at : QUERY_ROWS;
-            size_t seen = is_causal ? item->first + at + rows : end; /* keys the last row sees */
+            size_t seen = keys_end(call, item->first + at + rows); /* by the last row */
 
             if (seen <= first) continue;
+            if (first < first_tile(&call->attention->shape, item->first + at)) continue;
             attend_block(call, at, rows, first, seen - first < keys ? seen - first : keys,
                          seen <= first + KEYS);
         }
@@ -306,6 +415,9 @@ void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, con
         call.query = head_at(attention, qkv, bin_rows, 0, head, row);
         call.out = wgi_view_from(out, row);
         call.out.data += head * shape->head_dim;
+        if (attention->bias)
+            call.bias =
+                attention->bias + head * (2 * attention->bias_center + 1) + attention->bias_center;
         /* Heads that share keys share the packed ones, when these are one tile. */
         attend_head(&call, i > 0 && item->segment.count <= KEYS);
     }

@@ -30,9 +30,11 @@ typedef struct wgi_gemm {
     float *c;       /* [rows, columns] */
     size_t a_stride, b_stride, c_stride;
     size_t rows, columns, depth;
+    bool adds; /* the chains go on from what c holds */
 } wgi_gemm;
 
-/* out = activation(tile + bias) + residual, on [rows, columns], any columns. */
+/* out = activation(tile + bias) + residual, or (tile + bias) residual when is_product, on [rows,
+ * columns], any columns. */
 typedef struct wgi_finish {
     const float *tile; /* [rows, tile_stride] */
     const float *bias; /* readable, as the tile is, up to a multiple of 16 columns */
@@ -41,6 +43,7 @@ typedef struct wgi_finish {
     size_t tile_stride, out_stride, residual_stride;
     size_t rows, columns;
     wgi_activation activation;
+    bool is_product; /* with a residual and without activation */
 } wgi_finish;
 
 /*
@@ -54,8 +57,9 @@ typedef struct wgi_softmax {
     float *scores;            /* [rows, stride]; a row's unseen keys become 0, up to `keys` */
     float *most, *sum, *fade; /* [rows]; fade is not written for the first tile */
     size_t stride, rows, keys;
-    ptrdiff_t keys_first; /* when causal, row r sees keys_first + r keys of this tile (0: none) */
-    bool is_causal, is_first;
+    ptrdiff_t keys_first; /* when bounded, row r sees keys_first + r keys of this tile (0: none) */
+    size_t window;        /* when bounded, a row sees the last `window` of those keys; 0: all */
+    bool is_bounded, is_first;
     float scale_log2; /* scale on the scores times log2 e */
 } wgi_softmax;
 
@@ -64,6 +68,8 @@ typedef struct wgi_cpu_kernels {
     void (*gemm)(const wgi_gemm *gemm);
     void (*finish)(const wgi_finish *finish);
     void (*softmax)(const wgi_softmax *softmax);
+    /* scores[r][k] += bias[k - r]; bias is readable up to a multiple of 16 keys. */
+    void (*lean)(float *scores, size_t stride, const float *bias, size_t rows, size_t keys);
     /* out[r][j] = fade[r] out[r][j] + part[r][j], columns a multiple of 16, one stride for both. */
     void (*merge)(float *out, const float *part, size_t stride, const float *fade, size_t rows);
     /* out[r][j] = in[r][j] / sum[r] */
@@ -75,6 +81,13 @@ typedef struct wgi_cpu_kernels {
     void (*pack_values)(const float *from, size_t stride, size_t count, size_t columns, float *to,
                         size_t to_stride);
     void (*layer_norm)(const wgi_norm *norm, wgi_view inout, size_t rows);
+    void (*rms_norm)(const wgi_norm *norm, wgi_view in, wgi_view out, size_t rows); /* out: or in */
+    /* One head of each row: pairs (j, half + j) turned by the row's angles, [half] cosines, sines.
+     */
+    void (*rotate)(float *heads, size_t stride, wgi_view angles, size_t half, size_t rows);
+    void (*widen_halves)(const uint16_t *from, size_t count, bool is_bf16, float *to);
+    /* to[k][j] = from[j][k] for j < count, a multiple of 16, and k < depth. */
+    void (*transpose)(const float *from, size_t stride, size_t count, size_t depth, float *to);
 } wgi_cpu_kernels;
 
 extern const wgi_cpu_kernels wgi_cpu_kernels_plain;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "base/quant.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -103,7 +104,7 @@ ALWAYS_INLINE void gemm_tile(const wgi_gemm *g, const float *a, const float *b, 
     vf sum[VF_ROWS][2];
 
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
-        vf_set(0);
+        g->adds ? vf_load(c + (size_t)i * g->c_stride + j * VF_WIDTH) : vf_set(0);
     for (size_t k = 0; k < g->depth; k++) {
         vf w[2];
         UNROLL for (int j = 0; j < vectors; j++) w[j] = vf_load(a + k * g->a_stride + j * VF_WIDTH);
@@ -155,9 +156,19 @@ static void gemm(const wgi_gemm *g)
 
 /* --------------------------------------------------------------------------------- finish */
 
-ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activation,
-                             const bool has_residual)
+/* What is done with `residual`, known to the compiler. */
+enum finish_with { FINISH_ALONE, FINISH_ADD, FINISH_MULTIPLY };
+
+ALWAYS_INLINE vf finish_one(vf y, vf residual, const enum finish_with with)
 {
+    return with == FINISH_ADD ? vf_add(y, residual) : vf_mul(y, residual);
+}
+
+ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activation,
+                             const enum finish_with with)
+{
+    const bool has_residual = with != FINISH_ALONE;
+
     for (size_t column = 0; column < f->columns; column += VF_WIDTH) {
         size_t left = f->columns - column;
         vf bias = vf_load(f->bias + column);
@@ -168,7 +179,8 @@ ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activatio
         if (left >= VF_WIDTH) {
             for (size_t row = 0; row < f->rows; row++) {
                 vf y = vf_activate(vf_add(vf_load(tile + row * f->tile_stride), bias), activation);
-                if (has_residual) y = vf_add(y, vf_load(residual + row * f->residual_stride));
+                if (has_residual)
+                    y = finish_one(y, vf_load(residual + row * f->residual_stride), with);
                 vf_store(out + row * f->out_stride, y);
             }
             continue;
@@ -176,7 +188,7 @@ ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activatio
         for (size_t row = 0; row < f->rows; row++) {
             vf y = vf_activate(vf_add(vf_load(tile + row * f->tile_stride), bias), activation);
             if (has_residual)
-                y = vf_add(y, vf_load_part(residual + row * f->residual_stride, left));
+                y = finish_one(y, vf_load_part(residual + row * f->residual_stride, left), with);
             vf_store_part(out + row * f->out_stride, y, left);
         }
     }
@@ -184,13 +196,17 @@ ALWAYS_INLINE void finish_as(const wgi_finish *f, const wgi_activation activatio
 
 static void finish(const wgi_finish *f)
 {
+    if (f->is_product) {
+        finish_as(f, WGI_ACTIVATION_NONE, FINISH_MULTIPLY);
+        return;
+    }
     switch (f->activation) {
-#define CASE(name)                                      \
-    case WGI_ACTIVATION_##name:                         \
-        if (f->residual)                                \
-            finish_as(f, WGI_ACTIVATION_##name, true);  \
-        else                                            \
-            finish_as(f, WGI_ACTIVATION_##name, false); \
+#define CASE(name)                                             \
+    case WGI_ACTIVATION_##name:                                \
+        if (f->residual)                                       \
+            finish_as(f, WGI_ACTIVATION_##name, FINISH_ADD);   \
+        else                                                   \
+            finish_as(f, WGI_ACTIVATION_##name, FINISH_ALONE); \
         break;
         CASE(GELU)
         CASE(GELU_TANH)
@@ -242,25 +258,45 @@ ALWAYS_INLINE float row_exp(float *scores, size_t count, size_t keys, float scal
     return vf_sum(vf_add(a, b));
 }
 
+static void lean(float *scores, size_t stride, const float *bias, size_t rows, size_t keys)
+{
+    for (size_t row = 0; row < rows; row++)
+        for (size_t key = 0; key < keys; key += VF_WIDTH) {
+            float *at = scores + row * stride + key;
+            vf_store(at, vf_add(vf_load(at), vf_load(bias - row + key)));
+        }
+}
+
 static void softmax(const wgi_softmax *s)
 {
     for (size_t row = 0; row < s->rows; row++) {
         float *scores = s->scores + row * s->stride;
-        size_t count = s->keys;
+        size_t count = s->keys, from = 0;
 
-        if (s->is_causal) {
+        if (s->is_bounded) {
             ptrdiff_t seen = s->keys_first + (ptrdiff_t)row;
+            if (s->window && seen > (ptrdiff_t)s->window) from = (size_t)seen - s->window;
             if (seen < (ptrdiff_t)count) count = seen < 0 ? 0 : (size_t)seen;
         }
-        if (count == 0) { /* as if the tile were not there, to the bit */
+        if (from >= count) { /* as if the tile were not there, to the bit */
             memset(scores, 0, s->keys * sizeof(float));
             s->fade[row] = WGI_FADE_NONE;
+            if (s->is_first) {
+                s->most[row] = -INFINITY;
+                s->sum[row] = 0;
+            }
             continue;
         }
-        float most = row_most(scores, count), before = s->is_first ? most : s->most[row];
+        size_t skip = from / VF_WIDTH * VF_WIDTH; /* keys before the window, in whole vectors */
+        for (size_t key = skip; key < from; key++)
+            scores[key] = -INFINITY;
+        float *seen_scores = scores + skip;
+        float most = row_most(seen_scores, count - skip),
+              before = s->is_first ? most : s->most[row];
         if (before > most) most = before;
         float shift = most * s->scale_log2;
-        float sum = row_exp(scores, count, s->keys, s->scale_log2, shift);
+        float sum = row_exp(seen_scores, count - skip, s->keys - skip, s->scale_log2, shift);
+        memset(scores, 0, from * sizeof(float));
         s->most[row] = most;
         if (s->is_first) {
             s->sum[row] = sum;
@@ -358,14 +394,21 @@ static void layer_norm(const wgi_norm *norm, wgi_view inout, size_t rows)
     }
 }
 
+#include "backend/cpu/kernels_decoder.h"
+
 const wgi_cpu_kernels WGI_KERNELS = {
     .isa = WGI_KERNELS_ISA,
     .gemm = gemm,
     .finish = finish,
     .softmax = softmax,
+    .lean = lean,
     .merge = merge,
     .divide = divide,
     .pack_keys = pack_keys,
     .pack_values = pack_values,
     .layer_norm = layer_norm,
+    .rms_norm = rms_norm,
+    .rotate = rotate,
+    .widen_halves = widen_halves,
+    .transpose = transpose,
 };

@@ -41,19 +41,19 @@ bool wgi_xsmm_start(wg_isa isa)
 }
 
 wgi_xsmm_tile wgi_xsmm_find(size_t columns, size_t rows, size_t depth, size_t in_stride,
-                            size_t out_stride)
+                            size_t out_stride, bool adds)
 {
     /* libxsmm is column-major: its m is our columns, its n our rows. */
     const size_t most = 1u << 24;
     libxsmm_blasint m = (libxsmm_blasint)columns, n = (libxsmm_blasint)rows,
                     k = (libxsmm_blasint)depth, ldb = (libxsmm_blasint)in_stride,
                     ldc = (libxsmm_blasint)out_stride;
-    float one = 1, zero = 0;
+    float one = 1, beta = adds ? 1 : 0;
     int flags = LIBXSMM_GEMM_FLAG_NONE, prefetch = LIBXSMM_PREFETCH_NONE;
 
     if (columns != 32 && columns != 48 && columns != 64) return NULL;
     if (rows == 0 || depth == 0 || rows > most || depth > most || in_stride > most) return NULL;
-    return libxsmm_smmdispatch(m, n, k, &m, &ldb, &ldc, &one, &zero, &flags, &prefetch);
+    return libxsmm_smmdispatch(m, n, k, &m, &ldb, &ldc, &one, &beta, &flags, &prefetch);
 }
 
 const char *wgi_xsmm_version(void)
@@ -70,8 +70,9 @@ bool wgi_xsmm_start(wg_isa isa)
 }
 
 wgi_xsmm_tile wgi_xsmm_find(size_t columns, size_t rows, size_t depth, size_t in_stride,
-                            size_t out_stride)
+                            size_t out_stride, bool adds)
 {
+    (void)adds;
     (void)columns, (void)rows, (void)depth, (void)in_stride, (void)out_stride;
     return NULL;
 }

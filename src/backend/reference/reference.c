@@ -19,6 +19,8 @@ struct wgi_linear {
 
 struct wgi_attention {
     wgi_attention_shape shape;
+    float *bias; /* [N, 2 reach + 1] by distance; NULL: none */
+    size_t reach;
     wgi_linear *parts[3];
 };
 
@@ -70,6 +72,7 @@ static void attention_free(wgi_attention *attention)
     if (!attention) return;
     for (int i = 0; i < 3; i++)
         linear_free(attention->parts[i]);
+    wgi_free(attention->bias);
     wgi_free(attention);
 }
 
@@ -87,6 +90,17 @@ static wg_status attention_pack(const wgi_backend *self, wgi_attention **out,
         goto cleanup;
     }
     attention->shape = weights->shape;
+    if (weights->relative) {
+        size_t count = 2 * (size_t)weights->relative->reach + 1;
+        attention->reach = weights->relative->reach;
+        attention->bias = wgi_calloc(attention->shape.head_count, count * sizeof(float));
+        if (!attention->bias) {
+            status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for an attention layer's bias");
+            goto cleanup;
+        }
+        for (size_t i = 0; i < attention->shape.head_count * count; i++)
+            attention->bias[i] = weights->relative->values[i];
+    }
     for (int i = 0; i < 3; i++)
         WGI_TRY(linear_pack(self, &attention->parts[i], tensors[i], biases[i], err));
     *out = attention;
@@ -227,6 +241,63 @@ static void qkv(const wgi_backend *self, const wgi_attention *attention, wgi_vie
     }
 }
 
+static void rms_norm(const wgi_backend *self, const wgi_norm *norm, wgi_view in, wgi_view out,
+                     size_t rows)
+{
+    (void)self;
+    for (size_t row = 0; row < rows; row++) {
+        const float *x = in.data + row * in.stride;
+        double squares = 0;
+
+        for (size_t i = 0; i < norm->count; i++)
+            squares += (double)x[i] * (double)x[i];
+        squares = squares / (double)norm->count + (double)norm->epsilon;
+        for (size_t i = 0; i < norm->count; i++)
+            out.data[row * out.stride + i] =
+                (float)((double)x[i] / sqrt(squares) * (double)norm->weight[i]);
+    }
+}
+
+static void linear_product(const wgi_backend *self, const wgi_linear *weights, wgi_view in,
+                           wgi_view inout, size_t rows, void *scratch)
+{
+    (void)self, (void)scratch;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t j = 0; j < weights->outputs; j++) {
+            float *to = inout.data + row * inout.stride + j;
+            double sum = (double)weights->bias[j];
+
+            for (size_t k = 0; k < weights->inputs; k++)
+                sum += (double)in.data[row * in.stride + k] *
+                       (double)weights->weight[j * weights->inputs + k];
+            *to = (float)(sum * (double)*to);
+        }
+}
+
+static void rotate(const wgi_backend *self, const wgi_attention *attention,
+                   const wgi_rotary *rotary, void *buffer, size_t bin_rows, size_t row, size_t rows)
+{
+    const wgi_attention_shape *shape = &attention->shape;
+    size_t stride = qkv_stride(attention), half = rotary->count / 2;
+
+    (void)bin_rows;
+    for (size_t r = row; r < row + rows; r++)
+        for (size_t head = 0; head < (size_t)shape->head_count + shape->key_head_count; head++) {
+            const wgi_norm *norm = head < shape->head_count ? rotary->query_norm : rotary->key_norm;
+            const float *angles = rotary->angles.data + r * rotary->angles.stride;
+            wgi_view x = {(float *)buffer + r * stride + head * shape->head_dim, stride};
+
+            if (norm) rms_norm(self, norm, x, x, 1);
+            for (size_t j = 0; j < half; j++) {
+                double a = (double)x.data[j], b = (double)x.data[half + j];
+                double c = (double)angles[j], s = (double)angles[half + j];
+
+                x.data[j] = (float)(a * c - b * s);
+                x.data[half + j] = (float)(b * c + a * s);
+            }
+        }
+}
+
 static double dot(const float *a, const float *b, size_t count)
 {
     double sum = 0;
@@ -236,25 +307,44 @@ static double dot(const float *a, const float *b, size_t count)
     return sum;
 }
 
-/* One query row against the `keys` keys it sees; scores are computed twice instead of kept. */
-static void attend_row(const wgi_attention_shape *shape, const float *query, const float *key,
-                       const float *value, size_t stride, size_t keys, float *out, double *sums)
+/* One query row of one head; key and value are of the segment's row 0. */
+typedef struct attend_call {
+    const wgi_attention *attention;
+    const float *query, *key, *value;
+    size_t stride, row, head, begin, end; /* the row sees keys [begin, end) */
+} attend_call;
+
+static double score(const attend_call *call, size_t key)
 {
+    const wgi_attention *attention = call->attention;
+    size_t reach = attention->reach, at = key + reach < call->row ? 0 : key + reach - call->row;
+    double sum = (double)attention->shape.scale *
+                 dot(call->query, call->key + key * call->stride, attention->shape.head_dim);
+
+    if (!attention->bias) return sum;
+    return sum +
+           (double)
+               attention->bias[call->head * (2 * reach + 1) + (at < 2 * reach ? at : 2 * reach)];
+}
+
+/* Scores are computed twice instead of kept. */
+static void attend_row(const attend_call *call, float *out, double *sums)
+{
+    size_t dim = call->attention->shape.head_dim;
     double most = -INFINITY, total = 0;
 
-    for (size_t i = 0; i < keys; i++)
-        most = fmax(most, (double)shape->scale * dot(query, key + i * stride, shape->head_dim));
-    for (size_t d = 0; d < shape->head_dim; d++)
+    for (size_t i = call->begin; i < call->end; i++)
+        most = fmax(most, score(call, i));
+    for (size_t d = 0; d < dim; d++)
         sums[d] = 0;
-    for (size_t i = 0; i < keys; i++) {
-        double score = (double)shape->scale * dot(query, key + i * stride, shape->head_dim);
-        double p = exp(score - most);
+    for (size_t i = call->begin; i < call->end; i++) {
+        double p = exp(score(call, i) - most);
 
         total += p;
-        for (size_t d = 0; d < shape->head_dim; d++)
-            sums[d] += p * (double)value[i * stride + d];
+        for (size_t d = 0; d < dim; d++)
+            sums[d] += p * (double)call->value[i * call->stride + d];
     }
-    for (size_t d = 0; d < shape->head_dim; d++)
+    for (size_t d = 0; d < dim; d++)
         out[d] = (float)(sums[d] / total);
 }
 
@@ -262,18 +352,26 @@ static void attend(const wgi_backend *self, const wgi_attention *attention, cons
                    size_t bin_rows, const wgi_attend_item *item, wgi_view out, void *scratch)
 {
     const wgi_attention_shape *shape = &attention->shape;
-    size_t stride = qkv_stride(attention), dim = shape->head_dim;
-    size_t group = shape->head_count / shape->key_head_count;
-    const float *segment = (const float *)buffer + item->segment.row * stride;
-    const float *key = segment + ((size_t)shape->head_count + item->key_head) * dim;
-    const float *value = key + (size_t)shape->key_head_count * dim;
+    size_t dim = shape->head_dim, group = shape->head_count / shape->key_head_count;
+    size_t count = item->segment.count, window = shape->window ? shape->window : count;
+    attend_call call = {.attention = attention, .stride = qkv_stride(attention)};
+    const float *segment = (const float *)buffer + item->segment.row * call.stride;
 
     (void)self, (void)bin_rows;
-    for (size_t row = item->first; row < (size_t)item->first + item->count; row++)
-        for (size_t head = item->key_head * group; head < (item->key_head + 1) * group; head++)
-            attend_row(shape, segment + row * stride + head * dim, key, value, stride,
-                       shape->is_causal ? row + 1 : item->segment.count,
-                       out.data + (item->segment.row + row) * out.stride + head * dim, scratch);
+    call.key = segment + ((size_t)shape->head_count + item->key_head) * dim;
+    call.value = call.key + (size_t)shape->key_head_count * dim;
+    for (call.row = item->first; call.row < (size_t)item->first + item->count; call.row++) {
+        call.begin = call.row < window ? 0 : call.row + 1 - window;
+        call.end = shape->is_causal ? call.row + 1 : call.row + window;
+        if (call.end > count) call.end = count;
+        for (call.head = item->key_head * group; call.head < (item->key_head + 1) * group;
+             call.head++) {
+            call.query = segment + call.row * call.stride + call.head * dim;
+            attend_row(&call,
+                       out.data + (item->segment.row + call.row) * out.stride + call.head * dim,
+                       scratch);
+        }
+    }
 }
 
 const wgi_backend *wgi_reference_backend(void)
@@ -285,6 +383,7 @@ const wgi_backend *wgi_reference_backend(void)
                                       .row_multiple = 1,
                                       .bin_tokens = 1024,
                                       .linear_pack = linear_pack,
+                                      .linear_pack_stored = linear_pack,
                                       .linear_free = linear_free,
                                       .linear_bytes = linear_bytes,
                                       .attention_pack = attention_pack,
@@ -296,6 +395,9 @@ const wgi_backend *wgi_reference_backend(void)
                                       .layer_norm = layer_norm,
                                       .linear = linear,
                                       .qkv = qkv,
+                                      .rms_norm = rms_norm,
+                                      .linear_product = linear_product,
+                                      .rotate = rotate,
                                       .attend = attend};
     return &table;
 }
