@@ -15,6 +15,17 @@
 
 #define WGT_SKIP 77
 
+/* A sanitizer's own memory is most of the process: tests of memory have nothing to say then. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WGT_HAS_SANITIZER 1
+#else
+#define WGT_HAS_SANITIZER 0
+#endif
+
 static int wgt_failed;
 static uint64_t wgt_seed;
 

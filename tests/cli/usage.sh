@@ -29,6 +29,10 @@ try embed -m x --max-length 12x y
 try embed -m x --max-length -3 y
 try embed -m x --threads 99999999999 y
 try embed -m x --max-batch-tokens many y
+# Recipe B-02: limits that cannot work.
+try embed -m x --max-batch-tokens 0 y
+try embed -m x --max-batch-tokens -3 y
+try embed -m "$MODEL" --max-batch-tokens 1 y
 try embed -m x --memory 2GX y
 try embed -m x --memory 0 y
 try embed -m x --memory 1e30 y

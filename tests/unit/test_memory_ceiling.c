@@ -100,6 +100,11 @@ int main(void)
     size_t bytes, want_bytes;
     wgi_fork_end end;
 
+    if (WGT_HAS_SANITIZER) {
+        fprintf(stderr, "skipped: a sanitizer's own memory is most of the process\n");
+        return WGT_SKIP;
+    }
+
     if (cache)
         (void)snprintf(model_path, sizeof(model_path), "%s/models/all-MiniLM-L6-v2", cache);
     else

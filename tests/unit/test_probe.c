@@ -254,19 +254,9 @@ static int within_5_percent_under_a_limit(void *context)
     return wgt_result();
 }
 
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
-
 int main(void)
 {
-    if (HAS_SANITIZER) {
+    if (WGT_HAS_SANITIZER) {
         fprintf(stderr, "skipped: a sanitizer's own memory is most of the process\n");
         return WGT_SKIP;
     }
