@@ -15,8 +15,8 @@
 
 typedef struct wgt_case {
     wgi_buf text, pair;
-    bool has_pair, has_types;
-    wgi_ids ids, types;
+    bool has_pair, has_types, has_bare;
+    wgi_ids ids, types, bare; /* bare: without special tokens */
     wg_encode_options options;
 } wgt_case;
 
@@ -46,6 +46,9 @@ static inline wg_status wgt_read_field(wgi_json *json, wgi_slice key, wgt_case *
         status = wgi_json_string(json, &item->pair, err);
     } else if (wgi_slice_is(key, "ids")) {
         status = wgt_read_ids(json, &item->ids, err);
+    } else if (wgi_slice_is(key, "ids_no_special")) {
+        item->has_bare = true;
+        status = wgt_read_ids(json, &item->bare, err);
     } else if (wgi_slice_is(key, "type_ids")) {
         item->has_types = true;
         status = wgt_read_ids(json, &item->types, err);
@@ -88,6 +91,7 @@ static inline void wgt_case_fini(wgt_case *item)
     wgi_buf_fini(&item->pair);
     wgi_free(item->ids.items);
     wgi_free(item->types.items);
+    wgi_free(item->bare.items);
 }
 
 static inline bool wgt_ids_are(const int32_t *got, size_t count, const wgi_ids *want)
@@ -124,6 +128,13 @@ static inline void wgt_case_check(const wg_tokenizer *tokenizer, wgi_slice line,
         wgt_ids_print("is  ", encoding->token_ids, encoding->token_count);
         wgt_ids_print("want", item.ids.items, item.ids.count);
     }
+    if (item.has_bare) {
+        item.options.no_special_tokens = 1;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, item.text.data, item.text.count, NULL, 0,
+                                      &item.options, encoding, &err));
+        if (!wgt_ids_are(encoding->token_ids, encoding->token_count, &item.bare))
+            wgt_fail_at(where, (int)number);
+    }
     wgt_case_fini(&item);
 }
 
@@ -152,6 +163,7 @@ typedef struct wgt_run {
     const wg_tokenizer *tokenizer;
     wg_encoding encoding;
     const char *path;
+    size_t line_cases; /* of the line read last */
 } wgt_run;
 
 static inline void wgt_run_line(wgi_slice line, size_t number, void *context)

@@ -225,7 +225,8 @@ def mixed_samples(source, count):
     charsmap = tokenizer_families.small_charsmap()
     for _ in range(count):
         value = tokenizer_families.random_tokenizer(source, charsmap)
-        if '"first"' in json.dumps(value):  # refused with some normalisers
+        # Refused with some normalisers; two tokens may become one.
+        if '"first"' in json.dumps(value) or sum(token["normalized"] for token in value["added_tokens"]) > 1:
             continue
         tokenizer = Tokenizer.from_str(json.dumps(value))
         texts = [tokenizer_families.random_text(source) for _ in range(24)]

@@ -314,6 +314,34 @@ WG_API WG_CHECKED wg_status wg_model_embed(const wg_model *model, const char *co
                                            size_t vectors_bytes, const wg_embed_options *options,
                                            wg_error *err);
 
+/* ----------------------------------------------- verify: is the model right on this machine? */
+
+typedef struct wg_verify_options {
+    wg_reader_options input; /* texts to try; without inputs: made-up ones of 1 token and more */
+    const char *reference;   /* NULL, or a file of {"text", "embedding"} lines to compare with */
+    double tolerance;        /* share of the largest value of a reference vector; 0: 1e-4 */
+    uint32_t text_count_max; /* texts taken of the input; 0: 256 */
+    wg_embed_options embed;
+} wg_verify_options;
+
+typedef struct wg_verify {
+    uint64_t texts;           /* embedded packed, and each alone */
+    uint64_t texts_left_out;  /* failed to read, or beyond the limit */
+    uint64_t different;       /* whose bytes were not the same: should be 0 */
+    uint64_t first_different; /* ordinal in the input; holds when different > 0 */
+    uint64_t references;      /* lines compared */
+    uint64_t outside;         /* of those, beyond the tolerance */
+    uint64_t worst_line;      /* 1-based */
+    double worst_error;       /* absolute, of a component */
+} wg_verify;
+
+/*
+ * Embeds texts packed with all threads and each alone with one, and compares bytes; then compares
+ * with reference vectors. A difference is an answer, not an error.
+ */
+WG_API WG_CHECKED wg_status wg_model_verify(const wg_model *model, const wg_verify_options *options,
+                                            wg_verify *out, wg_error *err);
+
 /* --------------------------------------------------------------------- job: files in, rows out */
 
 /* Where a job stands; filled while it runs, final when wg_job_run() has returned. */

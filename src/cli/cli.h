@@ -29,12 +29,13 @@ typedef enum cli_progress_mode {
 typedef struct cli_settings {
     const char *command;
     wg_model_options model;
-    wg_job_options job; /* input, embed, output, failures */
-    int ignore_cache;   /* probe */
-    int progress;       /* cli_progress_mode */
-    int log_level;      /* wg_log_level */
-    int device;         /* one value so far: the CPU */
-    int dtype;          /* one value so far: f32 */
+    wg_job_options job;    /* input, embed, output, failures */
+    int ignore_cache;      /* probe */
+    const char *reference; /* verify */
+    int progress;          /* cli_progress_mode */
+    int log_level;         /* wg_log_level */
+    int device;            /* one value so far: the CPU */
+    int dtype;             /* one value so far: f32 */
     int help;
     int version;
 } cli_settings;
@@ -47,6 +48,7 @@ int cli_tokenize(const cli_settings *settings);
 int cli_info(const cli_settings *settings);
 int cli_plan(const cli_settings *settings);
 int cli_probe(const cli_settings *settings);
+int cli_verify(const cli_settings *settings);
 
 /* What embed and plan share (command_job.c): open the model, check, run under signals and display.
  */

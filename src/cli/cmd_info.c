@@ -42,7 +42,7 @@ static void show_machine(void)
         else if (c[1])
             fputs(", ", stdout);
     }
-    fputs("\ncommands          embed, read, tokenize, plan, probe, info\n", stdout);
+    fputs("\ncommands          embed, read, tokenize, plan, probe, verify, info\n", stdout);
 }
 
 static void show_model(const wg_model_info *info)

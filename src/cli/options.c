@@ -24,17 +24,21 @@ enum { /* the commands that take an option */
        INFO = 8,
        PLAN = 16,
        PROBE = 32,
+       VERIFY = 64,
        JOBS = EMBED | PLAN,
-       RUNS = JOBS | PROBE,
-       INPUTS = EMBED | READ | TOKENIZE | PLAN,
-       MODELS = EMBED | TOKENIZE | INFO | PLAN | PROBE,
+       RUNS = JOBS | PROBE | VERIFY,
+       INPUTS = EMBED | READ | TOKENIZE | PLAN | VERIFY,
+       MODELS = EMBED | TOKENIZE | INFO | PLAN | PROBE | VERIFY,
        ALL = INPUTS | INFO | PROBE
 };
+
+enum { INPUT_NONE = 0, INPUT_NEEDED, INPUT_OPTIONAL };
 
 static const struct {
     cli_command command;
     unsigned bit;
-    bool needs_model, needs_input;
+    bool needs_model;
+    int input; /* one of the three */
 } commands[] = {
     {{"embed", "-m MODEL [-o OUT] INPUT...", "one vector a document", cli_embed}, EMBED, 1, 1},
     {{"read", "INPUT...", "documents as they were read, one JSON line each", cli_read}, READ, 0, 1},
@@ -50,6 +54,11 @@ static const struct {
      PROBE,
      1,
      0},
+    {{"verify", "-m MODEL [INPUT...]", "packed equals alone on this machine, and a reference",
+      cli_verify},
+     VERIFY,
+     1,
+     INPUT_OPTIONAL},
     {{"info", "[-m MODEL]", "instruction sets, libraries; what a model directory holds", cli_info},
      INFO,
      0,
@@ -57,7 +66,6 @@ static const struct {
     {{"score", "", NULL, NULL}, 0, 0, 0},
     {{"classify", "", NULL, NULL}, 0, 0, 0},
     {{"rerank", "", NULL, NULL}, 0, 0, 0},
-    {{"verify", "", NULL, NULL}, 0, 0, 0},
     {{"merge", "", NULL, NULL}, 0, 0, 0},
     {{"bench", "", NULL, NULL}, 0, 0, 0},
 };
@@ -141,9 +149,9 @@ static const option options[] = {
     {"max-length", 0, KIND_COUNT32, RUNS | TOKENIZE, 0, AT(job.embed.token_count_max), "N",
      "tokens kept of a document, special ones included (default the model's limit; tokenize: all)",
      NULL},
-    {"truncate", 0, KIND_CHOICE, JOBS | TOKENIZE, 0, AT(job.embed.truncate), NULL,
+    {"truncate", 0, KIND_CHOICE, JOBS | TOKENIZE | VERIFY, 0, AT(job.embed.truncate), NULL,
      "a longer document: fails, keeps its first or its last tokens (default head)", truncates},
-    {"max-batch-tokens", 0, KIND_COUNT64, JOBS, 0, AT(job.embed.batch_tokens), "auto|N",
+    {"max-batch-tokens", 0, KIND_COUNT64, JOBS | VERIFY, 0, AT(job.embed.batch_tokens), "auto|N",
      "tokens of one bin (default auto)", NULL},
     {"memory", 0, KIND_SIZE, RUNS, 0, AT(job.embed.memory_bytes), "SIZE",
      "ceiling for the memory of the process, as 500M or 2GiB (default what the machine leaves)",
@@ -154,16 +162,17 @@ static const option options[] = {
     {"dtype", 0, KIND_CHOICE, RUNS, 0, AT(dtype), NULL, "compute type", dtypes},
     {"isa", 0, KIND_CHOICE, RUNS | INFO, 0, AT(model.isa), NULL,
      "forced instruction set (default the best of this CPU)", isas},
-    {"pooling", 0, KIND_CHOICE, JOBS, 0, AT(job.embed.pooling), NULL,
+    {"pooling", 0, KIND_CHOICE, JOBS | VERIFY, 0, AT(job.embed.pooling), NULL,
      "how token vectors become one, none: one row a token (default as the model says)", poolings},
-    {"normalize", 0, KIND_FLAG, JOBS, 1, AT(job.embed.normalize), NULL, "vectors of length 1",
-     NULL},
-    {"no-normalize", 0, KIND_FLAG, JOBS, -1, AT(job.embed.normalize), NULL,
+    {"normalize", 0, KIND_FLAG, JOBS | VERIFY, 1, AT(job.embed.normalize), NULL,
+     "vectors of length 1", NULL},
+    {"no-normalize", 0, KIND_FLAG, JOBS | VERIFY, -1, AT(job.embed.normalize), NULL,
      "vectors as they come (default as the model says)", NULL},
-    {"truncate-dim", 0, KIND_COUNT32, JOBS, 0, AT(job.embed.truncate_dim), "N",
+    {"truncate-dim", 0, KIND_COUNT32, JOBS | VERIFY, 0, AT(job.embed.truncate_dim), "N",
      "keep the first N numbers of a vector", NULL},
-    {"prompt", 0, KIND_TEXT, JOBS, 0, AT(job.embed.prompt), "S", "put S before each text", NULL},
-    {"prompt-name", 0, KIND_TEXT, JOBS, 0, AT(job.embed.prompt_name), "S",
+    {"prompt", 0, KIND_TEXT, JOBS | VERIFY, 0, AT(job.embed.prompt), "S", "put S before each text",
+     NULL},
+    {"prompt-name", 0, KIND_TEXT, JOBS | VERIFY, 0, AT(job.embed.prompt_name), "S",
      "put the prompt of that name in config_sentence_transformers.json before each text", NULL},
     {"padded", 0, KIND_COUNT32, JOBS, 0, AT(job.padded_batch), "N",
      "for comparison only: batches of N padded to the longest", NULL},
@@ -183,6 +192,8 @@ static const option options[] = {
      "opens protected PDF files", NULL},
     {"plain-specials", 0, KIND_FLAG, JOBS | TOKENIZE, 1, AT(job.embed.plain_specials), NULL,
      "special tokens written in a text are plain text", NULL},
+    {"reference", 0, KIND_TEXT, VERIFY, 0, AT(reference), "FILE",
+     "compare with the vectors in these {\"text\", \"embedding\"} lines", NULL},
     {"fresh", 0, KIND_FLAG, PROBE, 1, AT(ignore_cache), NULL,
      "measure again instead of answering from the cache", NULL},
     {"progress", 0, KIND_CHOICE, JOBS, 0, AT(progress), NULL,
@@ -210,7 +221,6 @@ static const option options[] = {
     LATER("per-token"),
     LATER("no-dedupe"),
     LATER("metrics-file"),
-    LATER("reference"),
 #undef LATER
 };
 
@@ -501,7 +511,7 @@ static int take_option(cli_settings *settings, unsigned bit, int argc, char **ar
 }
 
 /* What options must hold together; returns an exit status. */
-static int check_settings(const cli_settings *settings, bool needs_model, bool needs_input)
+static int check_settings(const cli_settings *settings, bool needs_model, int input)
 {
     const wg_job_options *job = &settings->job;
 
@@ -509,12 +519,12 @@ static int check_settings(const cli_settings *settings, bool needs_model, bool n
         cli_complain("%s needs a model: -m MODEL", settings->command);
         return CLI_USAGE;
     }
-    if (needs_input && job->input.input_count == 0) {
+    if (input == INPUT_NEEDED && job->input.input_count == 0) {
         cli_complain("%s needs an INPUT: files, directories, or - for standard input",
                      settings->command);
         return CLI_USAGE;
     }
-    if (!needs_input && job->input.input_count > 0) {
+    if (input == INPUT_NONE && job->input.input_count > 0) {
         cli_complain("%s takes no INPUT: '%s'", settings->command, job->input.inputs[0]);
         return CLI_USAGE;
     }
@@ -601,6 +611,6 @@ const cli_command *cli_options_parse(cli_settings *settings, int argc, char **ar
         *exit_status = CLI_DONE;
         return NULL;
     }
-    *exit_status = check_settings(settings, commands[at].needs_model, commands[at].needs_input);
+    *exit_status = check_settings(settings, commands[at].needs_model, commands[at].input);
     return *exit_status == CLI_DONE ? &commands[at].command : NULL;
 }

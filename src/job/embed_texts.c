@@ -1,6 +1,8 @@
 /*
  * embed_texts.c - texts in, floats out: a road whose ends are the caller's arrays.
  */
+#include "job/embed_texts.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -53,30 +55,31 @@ static wg_status put_vector(void *context, const wgi_row *row, wg_error *err)
     return WG_OK;
 }
 
-wg_status wg_model_embed(const wg_model *model, const char *const *texts, const size_t *text_bytes,
-                         size_t count, float *vectors, size_t vectors_bytes,
-                         const wg_embed_options *options, wg_error *err)
+wg_status wgi_embed_texts(const wg_model *model, const wgi_texts *texts, float *vectors,
+                          size_t vectors_bytes, const wg_embed_options *options,
+                          uint32_t padded_batch, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_road *road = NULL;
-    arrays ends = {.texts = texts, .text_bytes = text_bytes, .count = count, .vectors = vectors};
-    wgi_road_options road_options = {
-        .model = model, .next = next_text, .put = put_vector, .context = &ends};
+    arrays ends = {.texts = texts->texts,
+                   .text_bytes = texts->bytes,
+                   .count = texts->count,
+                   .vectors = vectors};
+    wgi_road_options road_options = {.model = model,
+                                     .padded_batch = padded_batch,
+                                     .next = next_text,
+                                     .put = put_vector,
+                                     .context = &ends};
     size_t bytes;
 
-    if (!model || (count && (!texts || !vectors)))
-        return wgi_fail(err, WG_ERR_ARGUMENT, "wg_model_embed: model, texts or vectors is NULL");
     if (options) road_options.embed = *options;
-    if (road_options.embed.pooling == WG_POOLING_NONE)
-        return wgi_fail(err, WG_ERR_ARGUMENT,
-                        "wg_model_embed gives one vector a text; pooling none is for jobs");
     WGI_TRY(wgi_road_open(&road, &road_options, err));
     ends.dim = wgi_road_dim(road);
-    if (!wgi_mul(count, ends.dim, &bytes) || !wgi_mul(bytes, sizeof(float), &bytes) ||
+    if (!wgi_mul(texts->count, ends.dim, &bytes) || !wgi_mul(bytes, sizeof(float), &bytes) ||
         bytes > vectors_bytes) {
         status =
             wgi_fail(err, WG_ERR_ARGUMENT, "vectors has %zu bytes, %zu x %zu floats are needed",
-                     vectors_bytes, count, ends.dim);
+                     vectors_bytes, texts->count, ends.dim);
         goto cleanup;
     }
     WGI_TRY(wgi_road_run(road, err));
@@ -84,4 +87,17 @@ wg_status wg_model_embed(const wg_model *model, const char *const *texts, const 
 cleanup:
     wgi_road_close(road);
     return status;
+}
+
+wg_status wg_model_embed(const wg_model *model, const char *const *texts, const size_t *text_bytes,
+                         size_t count, float *vectors, size_t vectors_bytes,
+                         const wg_embed_options *options, wg_error *err)
+{
+    if (!model || (count && (!texts || !vectors)))
+        return wgi_fail(err, WG_ERR_ARGUMENT, "wg_model_embed: model, texts or vectors is NULL");
+    if (options && options->pooling == WG_POOLING_NONE)
+        return wgi_fail(err, WG_ERR_ARGUMENT,
+                        "wg_model_embed gives one vector a text; pooling none is for jobs");
+    return wgi_embed_texts(model, &(wgi_texts){.texts = texts, .bytes = text_bytes, .count = count},
+                           vectors, vectors_bytes, options, 0, err);
 }

@@ -62,6 +62,9 @@ static wg_status describe_decoder(const wgi_gguf_fields *fields, const wgi_gguf 
         return wgi_fail(err, WG_ERR_UNSUPPORTED,
                         "%s: not supported yet: a decoder that attends both ways",
                         wgi_gguf_path(gguf));
+    if (!(fields->rope_base > 0 && fields->rope_base_local > 0))
+        return wgi_fail(err, WG_ERR_FORMAT, "%s: key %s.rope.freq_base: %g is not above 0",
+                        wgi_gguf_path(gguf), out->architecture, fields->rope_base);
     if (fields->attention_softcap != 0)
         return wgi_fail(err, WG_ERR_UNSUPPORTED, "%s: not supported yet: attn_logit_softcapping %g",
                         wgi_gguf_path(gguf), fields->attention_softcap);
@@ -90,11 +93,17 @@ static wg_status describe_decoder(const wgi_gguf_fields *fields, const wgi_gguf 
     return WG_OK;
 }
 
+#define TYPE_COUNT_MOST 1024 /* as in a config.json */
+
 static wg_status describe(const wgi_gguf_fields *fields, const wgi_gguf *gguf, wgi_description *out,
                           wg_error *err)
 {
     wg_status status = WG_OK;
 
+    if (fields->type_count > TYPE_COUNT_MOST)
+        return wgi_fail(err, WG_ERR_FORMAT, "%s: %llu token types are more than %d",
+                        wgi_gguf_path(gguf), (unsigned long long)fields->type_count,
+                        TYPE_COUNT_MOST);
     *out = (wgi_description){
         .layer_count = (uint32_t)fields->layer_count,
         .hidden_count = (uint32_t)fields->hidden_count,

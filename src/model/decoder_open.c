@@ -24,8 +24,7 @@ typedef struct opening {
     const char *prefix;   /* "model.", or "" in files of the bare model */
     const char *asked_by; /* NULL, or layer_text while layers are opened */
     char layer_text[48];  /* "num_hidden_layers 6" */
-    float *norm_at;
-    bool keep_stored; /* packed as f32 the weights would be too large */
+    bool keep_stored;     /* packed as f32 the weights would be too large */
     wg_error *err;
 } opening;
 
@@ -51,19 +50,24 @@ static const char *layer_name(char out[128], uint32_t layer, const char *rest)
     return out;
 }
 
+/* Memory only for what the file was found to hold. */
 static wg_status open_norm(opening *o, wgi_norm *norm, const char *name, uint32_t count,
                            const char *key)
 {
     const wgi_description *d = &o->decoder->description;
     wg_status status = WG_OK;
     const wgi_tensor *tensor;
+    float *weight;
 
-    *norm = (wgi_norm){.weight = o->norm_at, .count = count, .epsilon = d->norm_epsilon};
     WGI_TRY(need(o, &tensor, name, count, key, 0, NULL));
-    wgi_tensor_widen(tensor, 0, count, o->norm_at);
+    weight = wgi_malloc_aligned(WGI_BYTE_ALIGN, count * sizeof(float));
+    if (!weight)
+        return wgi_fail(o->err, WG_ERR_NO_MEMORY, "no memory for the norm '%s'", tensor->name);
+    *norm = (wgi_norm){.weight = weight, .count = count, .epsilon = d->norm_epsilon};
+    wgi_tensor_widen(tensor, 0, count, weight);
     for (uint32_t i = 0; i < count && d->decoder.is_norm_plus_one; i++)
-        o->norm_at[i] += 1;
-    o->norm_at += count;
+        weight[i] += 1;
+    o->decoder->norms_bytes += count * sizeof(float);
 
 cleanup:
     return status;
@@ -389,7 +393,7 @@ static bool is_large(const wgi_description *d)
 wg_status wgi_decoder_open(wgi_decoder **out, const wgi_description *description,
                            const wgi_weights *weights, const wgi_backend *backend, wg_error *err)
 {
-    size_t layers = description->layer_count, bytes, floats;
+    size_t layers = description->layer_count, bytes;
     opening o = {.weights = weights, .prefix = "model.", .err = err};
     wgi_decoder *decoder = NULL;
     wg_status status = WG_OK;
@@ -402,15 +406,8 @@ wg_status wgi_decoder_open(wgi_decoder **out, const wgi_description *description
     }
     decoder->backend = backend;
     decoder->description = *description;
-    floats = 4 * (size_t)description->hidden_count + 2 * (size_t)description->head_dim;
-    if (!wgi_mul(floats * sizeof(float), layers + 1, &decoder->norms_bytes) ||
-        !(decoder->norms = wgi_malloc_aligned(WGI_BYTE_ALIGN, decoder->norms_bytes))) {
-        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for the norms of %zu layers", layers);
-        goto cleanup;
-    }
     o.decoder = decoder;
     o.keep_stored = is_large(description) || description->decoder.keep_stored;
-    o.norm_at = decoder->norms;
     if (!wgi_weights_find(weights, "model.embed_tokens.weight") &&
         wgi_weights_find(weights, "embed_tokens.weight"))
         o.prefix = "";
@@ -424,6 +421,12 @@ cleanup:
     return status;
 }
 
+/* Norms borrow their weights elsewhere; here they are the decoder's own. */
+static void free_norm(wgi_norm *norm)
+{
+    wgi_free((void *)(uintptr_t)norm->weight);
+}
+
 void wgi_decoder_close(wgi_decoder *decoder)
 {
     if (!decoder) return;
@@ -434,10 +437,16 @@ void wgi_decoder_close(wgi_decoder *decoder)
         decoder->backend->linear_free(layer->gate);
         decoder->backend->linear_free(layer->up);
         decoder->backend->linear_free(layer->down);
+        free_norm(&layer->attention_norm);
+        free_norm(&layer->feed_forward_norm);
+        free_norm(&layer->attention_post);
+        free_norm(&layer->feed_forward_post);
+        free_norm(&layer->query_norm);
+        free_norm(&layer->key_norm);
     }
     for (size_t i = 0; i < WGI_ROPES; i++)
         wgi_free(decoder->frequencies[i]);
-    wgi_free(decoder->norms);
+    free_norm(&decoder->final_norm);
     wgi_free(decoder);
 }
 

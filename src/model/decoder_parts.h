@@ -23,8 +23,7 @@ struct wgi_decoder {
     wgi_description description;
     wgi_embedding embedding;
     wgi_norm final_norm;
-    float *norms; /* weights of all norms, widened */
-    size_t norms_bytes;
+    size_t norms_bytes;             /* weights of all norms, widened */
     double *frequencies[WGI_ROPES]; /* [rotary_count / 2]; [1] NULL: as [0] */
     wgi_decoder_layer layers[];
 };

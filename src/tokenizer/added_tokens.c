@@ -357,6 +357,7 @@ bool wgi_added_next(wgi_added_scan *scan, wgi_section *section)
         /* Blanks that the token before took are not taken again. */
         if (token->lstrip) begin = begin > scan->begin ? space_begin(scan, begin) : scan->begin;
         if (token->rstrip) end = space_end(scan, end);
+        if (begin >= end) continue; /* all of it was taken by the token before */
         wgi_section text = {scan->begin, begin, -1};
         scan->token = (wgi_section){begin, end, token->id};
         scan->has_token = text.begin < text.end;

@@ -158,6 +158,7 @@ static bool is_cut(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
     if (!tokenizer->pre_tokenizer.splits_at_space) {
         if (byte != ' ') return false;
         uint32_t flags = wgi_char_flags(&tokenizer->chars, wgi_char_before(text.data, &at));
+        if (flags & WGI_CHAR_PREPENDS) return false;
         return wgi_char_is_letter(flags) || wgi_char_is_number(flags) ||
                ((unsigned char)text.data[at] < 0x80 && flags & WGI_CHAR_PUNCTUATION);
     }

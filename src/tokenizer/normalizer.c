@@ -324,13 +324,18 @@ void wgi_normalizer_fini(wgi_normalizer *normalizer)
     *normalizer = (wgi_normalizer){0};
 }
 
-wgi_slice wgi_normalizer_blank(const wgi_normalizer *normalizer)
+wgi_slice wgi_normalizer_blank(const wgi_normalizer *normalizer, bool *may_end_blank)
 {
     wgi_slice blank = {" ", 1};
 
     for (size_t i = 0; i < normalizer->step_count; i++) {
         const wgi_normalizer_step *step = &normalizer->steps[i];
         size_t at = 0;
+        wgi_slice to;
+        if (step->run == wgi_precompiled && !wgi_charsmap_find(step->charsmap, blank, &to)) {
+            *may_end_blank = true;
+            continue;
+        }
         if (step->run == wgi_normal_form || step->run == wgi_lowercase ||
             step->run == wgi_strip_accents || (step->run == wgi_prepend && i == 0))
             continue;

@@ -71,9 +71,10 @@ wg_status wgi_normalizer_load(wgi_normalizer *normalizer, wgi_slice part, wgi_re
 void wgi_normalizer_fini(wgi_normalizer *normalizer);
 /*
  * What becomes of a blank behind a letter, digit or sign, when texts cut before such blanks give
- * the same as whole ones; else empty. Borrowed from the normaliser.
+ * the same as whole ones; else empty. Borrowed from the normaliser. *may_end_blank: what is before
+ * the cut may end with a blank by then, or be gone.
  */
-wgi_slice wgi_normalizer_blank(const wgi_normalizer *normalizer);
+wgi_slice wgi_normalizer_blank(const wgi_normalizer *normalizer, bool *may_end_blank);
 /*
  * *out lies in scratch until the next call. text is well-formed UTF-8; is_begin: nothing of it was
  * cut off in front.

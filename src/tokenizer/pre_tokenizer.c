@@ -468,18 +468,22 @@ static bool keeps_cut(const wgi_pre_step *step, wgi_slice *blank, bool *splits)
         return wgi_slice_is(*blank, " ");
     }
     if (step->flag) return step->behavior != WGI_BEHAVIOR_MERGED_WITH_NEXT && !step->is_inverted;
-    if (step->literal && is_blank && !step->is_inverted && blank->count) {
+    if (!step->literal || step->is_inverted || blank->count == 0) return false;
+    if (is_blank) {
         *splits = true;
         return step->behavior != WGI_BEHAVIOR_MERGED_WITH_PREVIOUS &&
                step->behavior != WGI_BEHAVIOR_CONTIGUOUS;
     }
-    return false;
+    /* Without a blank in it, no match goes over the cut. */
+    return step->behavior != WGI_BEHAVIOR_MERGED_WITH_NEXT &&
+           !memmem(step->literal, step->literal_bytes, blank->data, blank->count);
 }
 
-void wgi_pre_tokenizer_settle(wgi_pre_tokenizer *pre_tokenizer, wgi_slice blank)
+void wgi_pre_tokenizer_settle(wgi_pre_tokenizer *pre_tokenizer, wgi_slice blank, bool may_end_blank)
 {
     bool drops = pre_tokenizer->step_count > 0, keeps = blank.count > 0, splits = false;
 
+    if (may_end_blank && (!drops || !pre_tokenizer->steps[0].drops_blanks)) keeps = false;
     for (size_t i = 0; i < pre_tokenizer->step_count; i++) {
         const wgi_pre_step *step = &pre_tokenizer->steps[i];
         drops &= step->drops_blanks;

@@ -89,9 +89,10 @@ wg_status wgi_pre_tokenizer_split_runs(wgi_pre_tokenizer *pre_tokenizer, wgi_sli
                                        wg_error *err);
 /*
  * Says how a text may be cut, once all steps are known. `blank` is what the normaliser makes of a
- * blank, empty when nobody knows.
+ * blank, empty when nobody knows; may_end_blank: it may put another before that one.
  */
-void wgi_pre_tokenizer_settle(wgi_pre_tokenizer *pre_tokenizer, wgi_slice blank);
+void wgi_pre_tokenizer_settle(wgi_pre_tokenizer *pre_tokenizer, wgi_slice blank,
+                              bool may_end_blank);
 
 /*
  * Fills scratch->words; they lie in *out, which is the text itself or lies in scratch, with

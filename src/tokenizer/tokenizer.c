@@ -128,7 +128,9 @@ wg_status wgi_tokenizer_settle(wg_tokenizer *tokenizer, wg_error *err)
         if (wgi_bpe_splits_at_marks(bpe, &model->vocabulary))
             WGI_TRY(wgi_pre_tokenizer_split_runs(pre_tokenizer, mark, err));
     }
-    wgi_pre_tokenizer_settle(pre_tokenizer, wgi_normalizer_blank(&tokenizer->normalizer));
+    bool may_end_blank = false;
+    wgi_slice blank = wgi_normalizer_blank(&tokenizer->normalizer, &may_end_blank);
+    wgi_pre_tokenizer_settle(pre_tokenizer, blank, may_end_blank);
     pre_tokenizer->splits_at_space &= tokenizer->normalizer.keeps_blanks;
     tokenizer->id_end = find_id_end(tokenizer);
 

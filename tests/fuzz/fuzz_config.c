@@ -74,6 +74,20 @@ static void restore(size_t which)
     (void)unlink(path);
 }
 
+static void check_decoder(const wgi_description *d)
+{
+    const wgi_decoder_traits *traits = &d->decoder;
+
+    expect(d->layer_count > 0 && d->layer_count <= WGI_LAYER_MAX);
+    expect(d->head_count > 0 && d->key_head_count > 0 && d->head_count % d->key_head_count == 0);
+    expect(traits->rotary_count > 0 && traits->rotary_count <= d->head_dim);
+    expect(traits->rotary_count % 2 == 0);
+    expect(traits->rope.base > 0 && traits->rope.factor > 0);
+    expect(traits->rope_local.base > 0 && traits->rope_local.factor > 0);
+    expect(!traits->rope.is_llama3 || traits->rope.low < traits->rope.high);
+    expect(traits->attention_scale > 0 && traits->embedding_scale > 0);
+}
+
 static void check_encoder(const wgi_description *description)
 {
     const wgi_encoder_traits *traits = &description->encoder;
@@ -125,7 +139,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     if (wgi_description_load(&description, folder.path, &err) == WG_OK) {
         expect(description.layer_count && description.head_count && description.position_count);
         expect(description.position_offset < description.position_count);
-        if (!description.is_decoder) check_encoder(&description);
+        if (description.is_decoder)
+            check_decoder(&description);
+        else
+            check_encoder(&description);
         expect(description.norm_epsilon >= 0 && description.norm_epsilon <= 1);
         check_modules(&description);
     } else {

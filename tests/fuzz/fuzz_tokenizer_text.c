@@ -26,6 +26,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
 #define POST \
     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
 
+#define LLAMA_SPLIT                                                                        \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| " \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+/* Some bytes have no token and are dropped. */
+#define BYTE_LEVEL                                                                                 \
+    "{\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,"     \
+    "\"\u0120\":3,\"\u0120a\":4,\"\u010a\":5,\"1\":6,\"11\":7,\".\":8,\"\u00c3\":9,\"\u00a9\":"    \
+    "10,\"\u00c3\u00a9\":11,\"aba\":12,\"<s>\":13},\"merges\":[\"a b\",\"\u0120 a\",\"1 1\","      \
+    "\"\u00c3 \u00a9\"]},\"added_tokens\":[{\"id\":13,\"content\":\"<s>\",\"single_word\":false,"  \
+    "\"lstrip\":true,\"rstrip\":false,\"normalized\":false,\"special\":true}],\"pre_tokenizer\":{" \
+    "\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"         \
+    "\"" LLAMA_SPLIT "\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\","    \
+    "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":false}]}}"
+#define MARKS(stages)                                                                            \
+    "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":true,\"byte_fallback\":true," \
+    "\"vocab\":{\"?\":0,\"\u2581\":1,\"a\":2,\"b\":3,\"ab\":4,\"\u2581a\":5,\"\u2581\u2581\":"   \
+    "6,\"<0xC3>\":7,\"<0xA9>\":8,\"e\":9,\"<0x0A>\":10},\"merges\":[[\"\u2581\",\"\u2581\"],"    \
+    "[\"a\",\"b\"],[\"\u2581\",\"a\"]]}" stages "}"
+#define UNIGRAM                                                                                   \
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0.0],[\"\u2581\",-2.0],"     \
+    "[\"a\",-2.5],[\"b\",-2.5],[\"ab\",-5.0],[\"\u2581a\",-3.5],[\"ba\",-4.5],[\"\u00e9\","       \
+    "-7.25]]},\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"},{"        \
+    "\"type\":\"NFKC\"},{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},{\"type\":" \
+    "\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"}]},\"pre_tokenizer\":{"      \
+    "\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"always\",\"split\":"  \
+    "true}}"
+
 static const char *const files[] = {
     "{" VOCABULARY "," ADDED("") "," POST
                                  ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
@@ -38,7 +65,16 @@ static const char *const files[] = {
                                                              "\"pre_tokenizer\":"
                                                              "{\"type\":\"Whitespace\"}}",
     "{" VOCABULARY "," POST ",\"normalizer\":{\"type\":\"NFKD\"}}",
+    BYTE_LEVEL,
+    MARKS(",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+          "\"prepend\":\"\u2581\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
+          "\"content\":\"\u2581\"}]}"),
+    MARKS(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\","
+          "\"prepend_scheme\":\"first\",\"split\":false}"),
+    UNIGRAM,
 };
+
+#define FILE_COUNT (sizeof(files) / sizeof(files[0]))
 
 static void need(int condition)
 {
@@ -64,14 +100,14 @@ static void need_same(const int32_t *a, const int32_t *b, size_t count)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
-    static wg_tokenizer *tokenizers[3];
+    static wg_tokenizer *tokenizers[FILE_COUNT];
     static wg_encoding warm;
     wg_encoding cold = {0}, cut = {0};
     wgi_buf repaired = {0};
     wg_error err;
 
     if (count < 2) return 0;
-    size_t which = data[0] % 3;
+    size_t which = data[0] % FILE_COUNT;
     if (!tokenizers[which])
         need(wgi_tokenizer_parse(&tokenizers[which],
                                  (wgi_slice){files[which], strlen(files[which])}, &err) == WG_OK);

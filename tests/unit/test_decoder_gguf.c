@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "model/gguf_names.h"
 #include "model/network.h"
@@ -225,6 +226,40 @@ static void check_pooling(void)
     }
 }
 
+/* Every allocation of opening a GGUF model fails in turn. */
+static void check_no_memory(void)
+{
+    source from = {"llama-h40-d16-bf16-rope-llama3", WGI_GGUF_LLAMA, NULL, 0};
+    const wgi_backend *backend = NULL;
+    char made[512];
+    wgt_decoder m;
+    wg_error err = {0};
+
+    open_source(&from, &m, made);
+    wgt_decoder_close(&m);
+    EXPECT_OK(wgi_backend_find(&backend, "cpu", WG_ISA_AUTO, &err));
+    for (long nth = 1; nth < 2000; nth++) {
+        wgi_description description;
+        wgi_weights *weights = NULL;
+        wgi_network *network = NULL;
+
+        wgi_alloc_fail_at(nth);
+        wg_status status = wgi_description_load(&description, made, &err);
+        if (status == WG_OK) status = wgi_weights_open(&weights, made, &err);
+        if (status == WG_OK)
+            status = wgi_network_open(&network, &description, weights, backend, &err);
+        wgi_alloc_fail_at(0);
+        wgi_network_close(network);
+        wgi_weights_close(weights);
+        if (status == WG_OK) {
+            EXPECT(nth > 20);
+            return;
+        }
+        EXPECT_EQ(status, WG_ERR_NO_MEMORY);
+    }
+    EXPECT(0);
+}
+
 int main(void)
 {
     static const source sources[] = {
@@ -240,6 +275,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
         check(&sources[i]);
     check_pooling();
+    check_no_memory();
     check_refused("pooling_type", 4, "llama.pooling_type: 4");
     check_refused("attn_logit_softcapping", 30.5, "attn_logit_softcapping 30.5");
     check_refused("rope.dimension_count", 7, "no pairs");

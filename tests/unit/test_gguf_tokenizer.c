@@ -108,6 +108,7 @@ static void test_llama(void)
     s.vocabulary.adds_eos = WGI_SWITCH_ON;
     s.vocabulary.eos = 2;
     EXPECT_IDS(&s, "ab c", 7, 3, 6, 2);
+    EXPECT_IDS(&s, "abc", 4, 8, 2);
     s.vocabulary.scores = NULL;
     wg_tokenizer *none = NULL;
     EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_FORMAT);

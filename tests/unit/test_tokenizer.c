@@ -12,6 +12,8 @@
 
 static wg_error err;
 
+static wg_status parse(const char *text, wg_tokenizer **out);
+
 static wg_tokenizer *open_file(const char *name)
 {
     wg_tokenizer *tokenizer = NULL;
@@ -33,6 +35,65 @@ static void test_small_sample(void)
     wg_tokenizer_close(tokenizer);
 }
 
+/* What a long text gives is the begin or the end of what it gives without a limit. */
+static void check_ends(const wg_tokenizer *tokenizer)
+{
+    static const char *const pieces[] = {"the",
+                                         "They'll",
+                                         " ",
+                                         "  ",
+                                         "\n",
+                                         "12",
+                                         "\xC3\xA9",
+                                         ".",
+                                         "\xE2\x96\x81",
+                                         " of",
+                                         "x=1; ",
+                                         "A",
+                                         "\xF0\x9F\x98\x80"};
+    static char text[30000];
+    wg_encoding whole = {0}, part = {0};
+    size_t count = 0;
+
+    while (count < sizeof(text) - 16) {
+        const char *piece = pieces[wgt_below(sizeof(pieces) / sizeof(pieces[0]))];
+        if (wgt_below(4000) == 0) piece = "<s>"; /* else chunks would never be full */
+        memcpy(text + count, piece, strlen(piece));
+        count += strlen(piece);
+    }
+    wg_encode_options options = {.no_special_tokens = 1};
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &whole, &err));
+    EXPECT(whole.token_count > 3000);
+    for (int round = 0; round < 10; round++) {
+        size_t kept = 1 + wgt_below(round < 5 ? 100 : whole.token_count);
+        options = (wg_encode_options){.no_special_tokens = 1, .token_count_max = kept};
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &part, &err));
+        EXPECT_EQ(part.token_count, kept);
+        EXPECT(memcmp(part.token_ids, whole.token_ids, kept * sizeof(int32_t)) == 0);
+        options.truncate = WG_TRUNCATE_TAIL;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, text, count, NULL, 0, &options, &part, &err));
+        EXPECT_EQ(part.token_count, kept);
+        EXPECT(memcmp(part.token_ids, whole.token_ids + whole.token_count - kept,
+                      kept * sizeof(int32_t)) == 0);
+    }
+    wg_encoding_fini(&whole);
+    wg_encoding_fini(&part);
+}
+
+/* Encoding again what was encoded takes no memory. */
+static void check_steady(const wg_tokenizer *tokenizer, wg_encoding *encoding)
+{
+    static const char text[] =
+        "The caf\xC3\xA9  they'll <s> 12345 \xE4\xB8\xAD\xE6\x96\x87 x=1;\n\n ok";
+
+    for (int round = 0; round < 3; round++) {
+        uint64_t before = wgi_alloc_count();
+        EXPECT_OK(
+            wg_tokenizer_encode(tokenizer, text, sizeof(text) - 1, NULL, 0, NULL, encoding, &err));
+        EXPECT(round == 0 || wgi_alloc_count() == before);
+    }
+}
+
 /* {"tokenizer": ..., "cases": [...]} */
 static void check_parts(wgi_slice line, size_t number, void *context)
 {
@@ -46,16 +107,49 @@ static void check_parts(wgi_slice line, size_t number, void *context)
     EXPECT_OK(wgi_fields_read(line, "line", fields, 2, NULL, &err));
     EXPECT_OK(wgi_tokenizer_parse(&tokenizer, file, &err));
     if (!tokenizer) return;
+    run->line_cases = 0;
     wgi_json_init(&json, list.data, list.count);
     EXPECT_OK(wgi_json_array_begin(&json, &err));
     while (wgi_json_array_next(&json)) {
         EXPECT_OK(wgi_json_raw(&json, &item, &err));
         /* The encoding goes from tokenizer to tokenizer: its word cache must not. */
         wgt_case_check(tokenizer, item, &run->encoding, run->path, number);
+        run->line_cases++;
     }
     EXPECT_OK(wgi_json_finish(&json, &err));
     wgi_json_fini(&json);
+    if (run->line_cases >= 500) { /* a family */
+        check_ends(tokenizer);
+        check_steady(tokenizer, &run->encoding);
+    }
     wg_tokenizer_close(tokenizer);
+}
+
+static void check_family(wgi_slice line, size_t number, void *context)
+{
+    wgt_run *run = context;
+
+    check_parts(line, number, context);
+    EXPECT(run->line_cases >= 500);
+}
+
+/* Each family's pipeline, 500 cases and more. */
+static void test_families_sample(void)
+{
+    wgt_run run = {.path = WGT_DATA "/tokenizer-families-sample.jsonl"};
+
+    wgt_seed_set(9);
+    EXPECT_EQ(wgt_lines(run.path, check_family, &run), 12);
+    wg_encoding_fini(&run.encoding);
+}
+
+/* Parts that no family has, put together at random. */
+static void test_mixed_sample(void)
+{
+    wgt_run run = {.path = WGT_DATA "/tokenizer-mixed-sample.jsonl"};
+
+    EXPECT(wgt_lines(run.path, check_parts, &run) >= 40);
+    wg_encoding_fini(&run.encoding);
 }
 
 static void test_parts_sample(void)
@@ -103,6 +197,35 @@ static void test_normalizer_sample(void)
     wgi_char_table_fill(chars);
     EXPECT_EQ(wgt_lines(WGT_DATA "/normalizer-sample.jsonl", check_normalizer, chars), 500);
     wgi_free(chars);
+}
+
+/* An unknown character is 10 below the least score, and of equal ways the first found stays. */
+static void test_unigram(void)
+{
+    static const struct {
+        const char *vocabulary, *text;
+        size_t count;
+    } rows[] = {{"[[\"?\",0],[\"a\",5],[\"ab\",-4]]", "ab", 1},
+                {"[[\"?\",0],[\"a\",11],[\"ab\",-4]]", "ab", 2},
+                {"[[\"?\",0],[\"a\",-1],[\"aa\",-2]]", "aaaa", 2}, /* aa aa */
+                {"[[\"?\",0],[\"a\",-1],[\"aa\",-2.5]]", "aaaa", 4},
+                {"[[\"?\",0],[\"a\",-1]]", "bbab", 3}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        wg_tokenizer *tokenizer = NULL;
+        wg_encoding encoding = {0};
+        char text[200];
+        (void)snprintf(text, sizeof(text),
+                       "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":%s}}",
+                       rows[i].vocabulary);
+        EXPECT_OK(parse(text, &tokenizer));
+        if (!tokenizer) continue;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, rows[i].text, strlen(rows[i].text), NULL, 0, NULL,
+                                      &encoding, &err));
+        EXPECT_EQ(encoding.token_count, rows[i].count);
+        wg_encoding_fini(&encoding);
+        wg_tokenizer_close(tokenizer);
+    }
 }
 
 /* The families' cases of the bug log. */
@@ -157,6 +280,10 @@ static void test_bad_files(void)
     "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\"," \
     "\"max_input_chars_per_word\":100,\"vocab\":" vocabulary "}"
 
+#define SPLIT(kind, pattern, behavior)                                           \
+    "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"" kind "\":\"" pattern \
+    "\"},\"behavior\":\"" behavior "\",\"invert\":false}"
+
 static wg_status parse(const char *text, wg_tokenizer **out)
 {
     return wgi_tokenizer_parse(out, (wgi_slice){text, strlen(text)}, &err);
@@ -205,6 +332,37 @@ static void test_refusals(void)
          WG_ERR_FORMAT},
         {"{" MODEL("{\"?\":0}") ",\"pre_tokenizer\":{\"type\":\"Digits\"}}", "individual_digits",
          WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}",
+         "UnicodeScripts", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") "," SPLIT("Regex", "a(?<=b)", "Isolated") "}", "looking behind",
+         WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") "," SPLIT("String", "", "Isolated") "}", "empty string",
+         WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") "," SPLIT("String", "a", "Merged") "}", "Merged",
+         WG_ERR_UNSUPPORTED},
+        {"{" MODEL(
+             "{\"?\":0}") ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"__\"}}",
+         "one character", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
+                                "\"add_prefix_space\":false}}",
+         "agree", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,"
+                                "\"strip_right\":true},\"pre_tokenizer\":{\"type\":\"Metaspace\","
+                                "\"replacement\":\"_\",\"prepend_scheme\":\"first\"}}",
+         "\"first\"", WG_ERR_UNSUPPORTED},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"Precompiled\","
+                                "\"precompiled_charsmap\":\"AAE=\"}}",
+         "cut", WG_ERR_FORMAT},
+        {"{" MODEL("{\"?\":0}") ",\"normalizer\":{\"type\":\"Precompiled\","
+                                "\"precompiled_charsmap\":\"A?==\"}}",
+         "base64", WG_ERR_FORMAT},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":2,\"vocab\":[[\"a\",0.0],[\"b\",-1]]}}",
+         "unk_id 2", WG_ERR_FORMAT},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}}", "token 0",
+         WG_ERR_FORMAT},
+        {"{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,"
+         "\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}",
+         "shorter than the prefix", WG_ERR_FORMAT},
     };
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -500,7 +658,10 @@ int main(void)
     test_small_sample();
     test_parts_sample();
     test_normalizer_sample();
+    test_families_sample();
+    test_mixed_sample();
     test_families();
+    test_unigram();
     test_bad_files();
     test_refusals();
     test_cut_file();

@@ -67,6 +67,15 @@ int main(void)
 {
     test_open(WGT_DATA "/cases/tiny-bert");
     test_open(WGT_DATA "/cases/tok-bad-norm.tokenizer.json");
+    static const char *const families[] = {"gpt2like", "llama3like", "llama2like", "unigram"};
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        char path[512];
+        (void)snprintf(path, sizeof(path), "%s/cases/tok-%s.tokenizer.json", WGT_DATA, families[i]);
+        test_open(path);
+        test_encode(path, false);
+    }
+    test_open(WGT_DATA "/tokenizer-any-parts.json");
+    test_encode(WGT_DATA "/tokenizer-any-parts.json", false);
     test_encode(WGT_DATA "/cases/tiny-bert", true);
     test_encode(WGT_DATA "/cases/tiny-bert", false);
     test_encode(WGT_DATA "/tokenizer-small.json", false);
