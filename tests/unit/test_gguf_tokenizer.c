@@ -225,7 +225,7 @@ static void test_smollm2(void)
         memset(text, 'a', LONG);
         uint64_t start = wgi_clock_ns();
         EXPECT_OK(wg_tokenizer_encode(tokenizer, text, LONG, NULL, 0, NULL, &encoding, &err));
-        EXPECT((double)(wgi_clock_ns() - start) * 1e-9 < 2.0);
+        EXPECT((double)(wgi_clock_ns() - start) * 1e-9 < (WGT_HAS_SANITIZER ? 30 : 2.0));
         EXPECT(encoding.token_count > 1000);
     }
     wgi_free(text);

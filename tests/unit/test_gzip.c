@@ -18,15 +18,6 @@ static size_t slurp(const char *path, char *out, size_t room)
     return count;
 }
 
-/* A sanitizer keeps freed memory for a while. */
-#if defined(__has_feature)
-#define WGT_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WGT_SANITIZED 1
-#else
-#define WGT_SANITIZED 0
-#endif
-
 /* Cut at every byte: the records that came before the cut, then one failure that names it. */
 static void test_cut_everywhere(void)
 {
@@ -98,7 +89,7 @@ static void test_bomb(void)
         &(wg_reader_options){.inputs = inputs, .input_count = 2, .record_bytes_max = 4 << 20});
     EXPECT_EQ(got.count, 2);
     EXPECT_EQ(got.counts.failures, 2);
-    if (!WGT_SANITIZED) EXPECT(wgi_memory_peak_rss() - before < 24u << 20);
+    if (!WGT_HAS_SANITIZER) EXPECT(wgi_memory_peak_rss() - before < 24u << 20);
     for (size_t i = 0; i < got.count; i++)
         EXPECT_EQ(got.documents[i].failure, WG_FAILURE_TOO_LONG);
     wgt_reading_fini(&got);

@@ -18,15 +18,6 @@
 #define MODEL WGT_DATA "/tiny-bert-h128-d64-f16-mean"
 #define MIB   ((uint64_t)1 << 20)
 
-/* A sanitizer keeps freed memory for a while. */
-#if defined(__has_feature)
-#define WGT_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WGT_SANITIZED 1
-#else
-#define WGT_SANITIZED 0
-#endif
-
 static wg_error err;
 static wg_model *model;
 
@@ -177,7 +168,7 @@ static void memory_back_after_each_try(void)
     EXPECT(found.tokens > 5000 && found.tokens <= 6000);
     fprintf(stderr, "%u tries, at most %llu KiB more than before\n", t.count,
             (unsigned long long)t.most >> 10);
-    if (!WGT_SANITIZED) EXPECT(t.most < 2 * MIB);
+    EXPECT(t.most < 2 * MIB);
 }
 
 /* In a child: does a bin of this size run with so much data memory? */
