@@ -103,6 +103,18 @@ int main(void)
     wgt_decoder_open(&m, path);
     EXPECT_EQ(m.description.decoder.window, 512);
     check(&m);
+    size_t packed = wgi_network_bytes(m.network);
+
+    /* The same with the weights as they are stored. */
+    const wgi_backend *backend = NULL;
+    wg_error err;
+    wgi_network_close(m.network);
+    m.network = NULL;
+    m.description.decoder.keep_stored = true;
+    EXPECT_OK(wgi_backend_find(&backend, "cpu", WG_ISA_AUTO, &err));
+    EXPECT_OK(wgi_network_open(&m.network, &m.description, m.weights, backend, &err));
+    EXPECT(wgi_network_bytes(m.network) < packed / 4);
+    check(&m);
     wgt_decoder_close(&m);
     return wgt_result();
 }
