@@ -141,7 +141,7 @@ typedef struct option {
 
 static const option options[] = {
     {"model", 'm', KIND_TEXT, MODELS, 0, AT(model.path), "MODEL",
-     "a Hugging Face or sentence-transformers directory", NULL},
+     "a Hugging Face or sentence-transformers directory, or one .gguf file", NULL},
     {"output", 'o', KIND_TEXT, EMBED, 0, AT(job.output), "OUT",
      "a new directory, FILE.jsonl, or - for standard output (default)", NULL},
     {"failures", 0, KIND_TEXT, EMBED | READ | TOKENIZE, 0, AT(job.failures), "FILE",

@@ -3,6 +3,7 @@
  * reference), the same bytes wherever a segment lies and however its rows are cut into items, and
  * deaf to infinities in its neighbours. Head sizes with tails, grouped heads, causal order, windows
  * on one side and on both, relative bias, texts longer than one key tile.
+ * LABELS: quick numeric
  */
 #include <math.h>
 

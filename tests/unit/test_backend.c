@@ -1,6 +1,7 @@
 /*
  * test_backend.c - embedding lookup, layer norm and activations of every instruction set against
  * the reference, their independence of neighbours, and the ends of the activations.
+ * LABELS: quick numeric
  */
 #include <math.h>
 

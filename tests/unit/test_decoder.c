@@ -4,6 +4,7 @@
  * and on the reference backend; the same bytes for a text alone and in any bin, order and number of
  * lanes, windows and tiles of keys included; no allocation while running; and what is said when
  * weights and configuration do not fit.
+ * LABELS: quick numeric
  */
 #include <math.h>
 #include <pthread.h>

@@ -2,6 +2,7 @@
  * test_decoder_cases.c - vectors of two tiny decoders from ready ids: a Llama as a folder and as
  * GGUF (the same tensors, Q and K in another order), whose hidden states are also alike to the bit;
  * and a Qwen2 in bf16 shards.
+ * LABELS: quick numeric
  */
 #include "model/network.h"
 

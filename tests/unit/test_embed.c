@@ -1,7 +1,7 @@
 /*
  * test_embed.c - the embedding head: every pooling against the float64 reference of the tiny
  * models, and against double arithmetic on random rows; dense layers; normalisation and cut; the
- * same bits wherever the rows lie. LABELS: quick torture
+ * same bits wherever the rows lie. LABELS: quick torture numeric
  */
 #include "task/embed.h"
 

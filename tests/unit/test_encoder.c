@@ -3,6 +3,7 @@
  * against a float64 computation (tests/data, made with transformers), on every instruction set and
  * on the reference backend; the same bytes for a text alone and in any bin, order and number of
  * lanes; no allocation while running; and what is said when weights and configuration do not fit.
+ * LABELS: quick numeric
  */
 #include <math.h>
 #include <pthread.h>

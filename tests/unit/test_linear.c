@@ -3,6 +3,7 @@
  * independent of the rows computed together (the same bytes), deaf to what stands beside their
  * rows, exact in what they touch (rows that end at a page nobody may read), and the same bytes from
  * libxsmm and from our own kernels.
+ * LABELS: quick numeric
  */
 #include <math.h>
 #include <sys/mman.h>

@@ -2,6 +2,7 @@
  * test_linear_stored.c - weights kept in the type of the file give the bytes of weights widened to
  * f32 when packed: every type, depths with and without a rest, any number of rows, with libxsmm and
  * with our own kernels; and they are smaller.
+ * LABELS: quick numeric
  */
 #include <math.h>
 
