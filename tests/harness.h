@@ -19,6 +19,11 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define WGT_HAS_TSAN 1
+#else
+#define WGT_HAS_TSAN 0
+#endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define WGT_HAS_SANITIZER 1

@@ -17,15 +17,6 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* clang says it in another way. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WGT_TSAN 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define WGT_TSAN 1
-#endif
-
 #define SLOTS  3u
 #define PACKS  10000u
 #define TOKENS 64u
@@ -199,7 +190,7 @@ static uint64_t run(bool must_wait)
 int main(void)
 {
     EXPECT_EQ(run(true), 0);
-#ifndef WGT_TSAN /* there the mutation is a data race, and reported as one */
+#if !WGT_HAS_TSAN /* there the mutation is a data race, and reported as one */
     EXPECT(run(false) > 0);
 #endif
     return wgt_result();
