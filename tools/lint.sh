@@ -25,7 +25,7 @@ python3 tools/lint_sources.py . || bad=1
 
 sources()
 {
-    find include src tests examples bench -name '*.[ch]' -not -path 'tests/data/*' -print0
+    find include src python tests examples bench -name '*.[ch]' -not -path 'tests/data/*' -print0
 }
 if command -v clang-format >/dev/null; then
     if [[ $(clang-format --version) == *"version 14."* ]]; then
@@ -43,6 +43,6 @@ done < <(find . -path ./build -prune -o -path ./.git -prune -o \( -name '*.sh' -
 while IFS= read -r -d '' script; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$script" ||
         complain "$script is not valid Python"
-done < <(find bench tools tests examples -name '*.py' -print0)
+done < <(find bench python tools tests examples -name '*.py' -print0)
 
 exit "$bad"

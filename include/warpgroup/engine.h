@@ -132,6 +132,15 @@ WG_API WG_CHECKED wg_status wg_engine_submit(wg_engine *engine, const wg_sequenc
 WG_API WG_CHECKED wg_status wg_engine_submit_bulk(wg_engine *engine, const wg_sequence *sequences,
                                                   uint64_t count, uint64_t *taken, wg_error *err);
 
+/*
+ * As wg_engine_submit_bulk, but waits for room at most timeout_ns (0: does not wait): WG_OK with
+ * *taken below count when the time was up. For callers that must look up now and then, at a signal
+ * or at another queue.
+ */
+WG_API WG_CHECKED wg_status wg_engine_submit_within(wg_engine *engine, const wg_sequence *sequences,
+                                                    uint64_t count, uint64_t timeout_ns,
+                                                    uint64_t *taken, wg_error *err);
+
 /* No more input: what is pending is packed and handed out. Again: no effect. */
 WG_API WG_CHECKED wg_status wg_engine_finish(wg_engine *engine, wg_error *err);
 
@@ -253,6 +262,11 @@ typedef struct wg_engine_stats {
     uint64_t class_wait_ns[WG_ENGINE_CLASSES_MAX]; /* submission to cut, summed */
     uint64_t class_sequences[WG_ENGINE_CLASSES_MAX];
     wg_engine_cuts cuts;
+    /* As it stands: with every slot taken or exported no bin can be made. */
+    uint32_t slot_count;
+    uint32_t slots_taken;    /* handed out and not given back */
+    uint32_t slots_exported; /* given back, but tensors of it are out */
+    int is_drained;          /* 1: the input is finished and the last bin was handed out */
 } wg_engine_stats;
 
 WG_API WG_CHECKED wg_status wg_engine_statistics(wg_engine *engine, wg_engine_stats *stats,

@@ -285,6 +285,10 @@ typedef struct wg_model_info {
     const char *normalize_rule;
     const char *length_rule;
     double load_seconds;
+    /* The head of a sequence classifier, which embedding leaves alone: */
+    uint32_t label_count;      /* 0: there is none */
+    const char *const *labels; /* [label_count], UTF-8 */
+    const char *problem_type;  /* "single_label_classification", ...; "": not said */
 } wg_model_info;
 WG_API const wg_model_info *wg_model_describe(const wg_model *model);
 WG_API const wg_tokenizer *wg_model_tokenizer(const wg_model *model);
@@ -302,12 +306,27 @@ typedef struct wg_embed_options {
     uint64_t batch_tokens;   /* tokens of one bin; 0: auto */
     uint64_t memory_bytes;   /* ceiling for the process; 0: what machine and cgroup leave */
     uint32_t thread_count;   /* compute workers; 0: cores of the affinity mask */
+    /*
+     * wg_model_embed only, NULL: none. Called a few times a second and at the end, on the calling
+     * thread, with the texts done so far; anything but 0 stops the call with WG_ERR_INTERRUPTED.
+     */
+    int (*tick)(void *context, uint64_t done, uint64_t count);
+    void *tick_context;
+    /*
+     * wg_model_embed only, NULL: the first text that fails fails the call. Called on the calling
+     * thread, in the order of the texts, for each text that fails: 0 fills its row with NaN and
+     * goes on, anything else fails the call as without it. reason: a sentence, borrowed for the
+     * call.
+     */
+    int (*failed)(void *context, uint64_t index, wg_failure failure, const char *reason);
+    void *failed_context;
 } wg_embed_options;
 
 /*
  * Embeds `count` texts into `vectors` [count, dim] (dim after truncate_dim), row i for
  * text i. text_bytes: [count], or NULL for NUL-terminated texts. vectors_bytes is checked.
- * The first text that fails fails the call, and the message names its index. Any thread.
+ * The first text that fails fails the call, and the message names its index (options->failed says
+ * otherwise). Any thread.
  */
 WG_API WG_CHECKED wg_status wg_model_embed(const wg_model *model, const char *const *texts,
                                            const size_t *text_bytes, size_t count, float *vectors,

@@ -13,7 +13,10 @@
 #include <malloc.h>
 #endif
 
-static atomic_long countdown; /* 0: off; 1: the next call fails, and so does every later one */
+/*
+ * 0: off; 1: the next call fails, and so does every later one; -1: the next call fails, then off.
+ */
+static atomic_long countdown;
 static atomic_ulong calls;
 
 static bool may_allocate(void)
@@ -26,12 +29,22 @@ static bool may_allocate(void)
                                                   memory_order_relaxed))
             return true;
     }
+    while (left < 0) {
+        if (atomic_compare_exchange_weak_explicit(&countdown, &left, left + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return left != -1;
+    }
     return left == 0;
 }
 
 void wgi_alloc_fail_at(long nth)
 {
     atomic_store(&countdown, nth);
+}
+
+void wgi_alloc_fail_once(long nth)
+{
+    atomic_store(&countdown, -nth);
 }
 
 uint64_t wgi_alloc_count(void)

@@ -38,7 +38,8 @@ static inline bool wgi_add(size_t a, size_t b, size_t *out)
 wg_status wgi_grow(void *array, size_t *capacity, size_t need, size_t item_bytes, wg_error *err);
 
 /* Test hooks. */
-void wgi_alloc_fail_at(long nth); /* the nth call from now fails, and every one after; 0: never */
-uint64_t wgi_alloc_count(void);   /* calls so far that took memory */
+void wgi_alloc_fail_at(long nth);   /* the nth call from now fails, and every one after; 0: never */
+void wgi_alloc_fail_once(long nth); /* the nth alone */
+uint64_t wgi_alloc_count(void);     /* calls so far that took memory */
 
 #endif

@@ -43,12 +43,14 @@ struct wgi_crew {
     loop *loops;
     atomic_size_t idle_count; /* lanes that wait; a loop is only offered when somebody does */
     uint64_t wakes;           /* counts wgi_crew_wake, so that none is missed */
+    atomic_bool is_cancelled; /* items that are left are left out */
     lane lanes[];
 };
 
-static void run_items(loop *shared, size_t lane_index)
+static void run_items(const wgi_crew *crew, loop *shared, size_t lane_index)
 {
     for (;;) {
+        if (atomic_load(&crew->is_cancelled)) atomic_store(&shared->at, shared->count);
         size_t item = atomic_fetch_add_explicit(&shared->at, 1, memory_order_relaxed);
         if (item >= shared->count) return;
         shared->body(shared->context, item, lane_index);
@@ -65,7 +67,7 @@ static bool help(wgi_crew *crew, size_t lane_index)
     if (!shared) return false;
     shared->helper_count++;
     pthread_mutex_unlock(&crew->lock);
-    run_items(shared, lane_index);
+    run_items(crew, shared, lane_index);
     pthread_mutex_lock(&crew->lock);
     if (--shared->helper_count == 0) pthread_cond_broadcast(&crew->changed);
     return true;
@@ -77,7 +79,7 @@ void wgi_crew_loop(wgi_crew *crew, size_t lane_index, size_t count, wgi_loop_bod
     loop shared = {.body = body, .context = context, .count = count};
 
     if (!crew || count < 2 || atomic_load_explicit(&crew->idle_count, memory_order_relaxed) == 0) {
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count && !(crew && atomic_load(&crew->is_cancelled)); i++)
             body(context, i, lane_index);
         return;
     }
@@ -87,7 +89,7 @@ void wgi_crew_loop(wgi_crew *crew, size_t lane_index, size_t count, wgi_loop_bod
     pthread_cond_broadcast(&crew->changed);
     pthread_mutex_unlock(&crew->lock);
 
-    run_items(&shared, lane_index);
+    run_items(crew, &shared, lane_index);
 
     pthread_mutex_lock(&crew->lock);
     loop **link = &crew->loops;
@@ -142,6 +144,11 @@ void wgi_crew_wake(wgi_crew *crew)
     crew->wakes++;
     pthread_cond_broadcast(&crew->changed);
     pthread_mutex_unlock(&crew->lock);
+}
+
+void wgi_crew_cancel(wgi_crew *crew)
+{
+    atomic_store(&crew->is_cancelled, true);
 }
 
 wg_status wgi_crew_open(wgi_crew **out, const wgi_crew_options *options, wg_error *err)

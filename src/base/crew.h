@@ -37,6 +37,12 @@ wg_status wgi_crew_open(wgi_crew **out, const wgi_crew_options *options, wg_erro
 /* A task may be there now, or the end came. Any thread. */
 void wgi_crew_wake(wgi_crew *crew);
 
+/*
+ * The loops of tasks that run leave out the items that are left, now and from here on, so that
+ * these tasks end soon; what they made is worth nothing, and who runs them has to know. Any thread.
+ */
+void wgi_crew_cancel(wgi_crew *crew);
+
 /* Waits until every lane saw WGI_CREW_END; wgi_crew_wake may still be called. NULL is allowed. */
 void wgi_crew_join(wgi_crew *crew);
 /* Joins, then frees. NULL is allowed. */

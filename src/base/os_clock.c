@@ -11,10 +11,13 @@ uint64_t wgi_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+struct timespec wgi_clock_when(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
+}
+
 struct timespec wgi_clock_after_ms(uint32_t milliseconds)
 {
-    uint64_t until = wgi_clock_ns() + (uint64_t)milliseconds * 1000000u;
-
-    return (struct timespec){.tv_sec = (time_t)(until / 1000000000u),
-                             .tv_nsec = (long)(until % 1000000000u)};
+    return wgi_clock_when(wgi_clock_ns() + (uint64_t)milliseconds * 1000000u);
 }

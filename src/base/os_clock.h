@@ -9,7 +9,10 @@
 
 uint64_t wgi_clock_ns(void);
 
-/* The moment so many milliseconds from now, for pthread_cond_timedwait on CLOCK_MONOTONIC. */
+/* A moment of wgi_clock_ns(), for pthread_cond_timedwait on CLOCK_MONOTONIC. */
+struct timespec wgi_clock_when(uint64_t ns);
+
+/* The moment so many milliseconds from now, likewise. */
 struct timespec wgi_clock_after_ms(uint32_t milliseconds);
 
 #endif

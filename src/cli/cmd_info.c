@@ -45,6 +45,25 @@ static void show_machine(void)
     fputs("\ncommands          embed, read, tokenize, plan, probe, verify, info\n", stdout);
 }
 
+#define LABELS_SHOWN 12
+
+/* Labels are a file's own text: control characters of it do not reach the terminal. */
+static void show_head(const wg_model_info *info)
+{
+    if (!info->label_count) return;
+    fprintf(stdout, "head              %u label%s (%s): ", info->label_count,
+            info->label_count > 1 ? "s" : "",
+            *info->problem_type ? info->problem_type : "problem type not said");
+    for (uint32_t i = 0; i < info->label_count && i < LABELS_SHOWN; i++) {
+        if (i) fputs(", ", stdout);
+        for (const char *c = info->labels[i]; *c; c++)
+            fputc((unsigned char)*c < 0x20 || *c == 0x7F ? '?' : *c, stdout);
+    }
+    if (info->label_count > LABELS_SHOWN)
+        fprintf(stdout, " and %u more", info->label_count - LABELS_SHOWN);
+    fputc('\n', stdout);
+}
+
 static void show_model(const wg_model_info *info)
 {
     char number[CLI_NUMBER_BYTES], size[CLI_NUMBER_BYTES];
@@ -63,6 +82,7 @@ static void show_model(const wg_model_info *info)
     fprintf(stdout, "pooling           %s (%s)\n", pooling_name(info->pooling), info->pooling_rule);
     fprintf(stdout, "normalized        %s (%s)\n", info->normalize ? "yes" : "no",
             info->normalize_rule);
+    show_head(info);
     fprintf(stdout, "runs on           %s, %s\n", info->backend, info->isa);
     fprintf(stdout, "hash              %s\n", info->hash);
     fprintf(stdout, "loaded in         %s\n", cli_time_text(number, info->load_seconds));

@@ -20,15 +20,15 @@
 #include "base/os_read.h"
 #include "base/utf8.h"
 
-wg_status wgi_file_id(wgi_file *file, uint64_t line, wg_error *err)
+wg_status wgi_input_id(wgi_input *file, uint64_t line, wg_error *err)
 {
     file->id.count = 0;
     if (line == 0) return wgi_buf_printf(&file->id, err, "\"%s\"", file->source_name.data);
     return wgi_buf_printf(&file->id, err, "\"%s:%" PRIu64 "\"", file->source_name.data, line);
 }
 
-void wgi_file_fail(wgi_file *file, wg_document *document, wg_failure failure, wg_place kind,
-                   uint64_t place, const char *format, ...)
+void wgi_input_fail(wgi_input *file, wg_document *document, wg_failure failure, wg_place kind,
+                    uint64_t place, const char *format, ...)
 {
     va_list arguments;
 
@@ -43,8 +43,8 @@ void wgi_file_fail(wgi_file *file, wg_document *document, wg_failure failure, wg
     document->text_bytes = document->token_count = 0;
 }
 
-wg_status wgi_file_fault(wgi_file *file, wg_document *document, bool *has_document,
-                         const wg_error *why, wg_place kind, uint64_t place, wg_error *err)
+wg_status wgi_input_fault(wgi_input *file, wg_document *document, bool *has_document,
+                          const wg_error *why, wg_place kind, uint64_t place, wg_error *err)
 {
     wg_status status = WG_OK;
     wg_failure failure = why->status == WG_ERR_IO            ? WG_FAILURE_IO
@@ -54,8 +54,8 @@ wg_status wgi_file_fault(wgi_file *file, wg_document *document, bool *has_docume
     file->is_over = true;
     if (why->status == WG_ERR_NO_MEMORY || why->status == WG_ERR_INTERRUPTED)
         return wgi_fail(err, why->status, "%s", why->message);
-    WGI_TRY(wgi_file_id(file, 0, err));
-    wgi_file_fail(file, document, failure, kind, place, "%s", why->message);
+    WGI_TRY(wgi_input_id(file, 0, err));
+    wgi_input_fail(file, document, failure, kind, place, "%s", why->message);
     *has_document = true;
 
 cleanup:
@@ -72,7 +72,7 @@ static size_t peek_bytes(const wgi_reading *reading, const wgi_entry *entry)
     return can_be_pdf ? WGI_FORMAT_PEEK_BYTES : 8;
 }
 
-bool wgi_file_is_plain_pdf(const wgi_reading *reading, const wgi_entry *entry)
+bool wgi_input_is_plain_pdf(const wgi_reading *reading, const wgi_entry *entry)
 {
     wgi_source source = {0};
     wgi_gunzip gunzip = {.source = &source};
@@ -95,7 +95,7 @@ bool wgi_file_is_plain_pdf(const wgi_reading *reading, const wgi_entry *entry)
 }
 
 /* Unpacks a PDF that has no plain file into memory, where a child can open it. */
-static wg_status pdf_copy(wgi_file *file, int *fd, wg_error *err)
+static wg_status pdf_copy(wgi_input *file, int *fd, wg_error *err)
 {
     wg_status status = WG_OK;
     uint64_t most = file->reading->text_bytes_max;
@@ -124,7 +124,7 @@ cleanup:
 }
 
 /* A PDF that was not started ahead. */
-static wg_status pdf_open(wgi_file *file, wg_error *why)
+static wg_status pdf_open(wgi_input *file, wg_error *why)
 {
     wg_status status = WG_OK;
     int fd = -1;
@@ -139,14 +139,14 @@ cleanup:
 }
 
 /* The document in the place of a file that cannot be opened is made by the first _next. */
-static void refuse(wgi_file *file, wg_failure failure, const char *reason)
+static void refuse(wgi_input *file, wg_failure failure, const char *reason)
 {
     file->format = WG_FORMAT_AUTO;
     file->refusal = failure;
     (void)snprintf(file->reason, sizeof(file->reason), "%s", reason);
 }
 
-static wg_status road_open(wgi_file *file, wg_error *why)
+static wg_status road_open(wgi_input *file, wg_error *why)
 {
     wg_status status = WG_OK;
 
@@ -170,7 +170,7 @@ cleanup:
     return status;
 }
 
-wg_status wgi_file_open(wgi_file *file, wgi_entry *entry, wgi_pdf *pdf, wg_error *err)
+wg_status wgi_input_open(wgi_input *file, wgi_entry *entry, wgi_pdf *pdf, wg_error *err)
 {
     wg_status status = WG_OK;
     wg_error why = {0};
@@ -207,7 +207,7 @@ cleanup:
     return status;
 }
 
-static wg_status pdf_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err)
+static wg_status pdf_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_pdf *pdf = file->pdf;
@@ -216,9 +216,9 @@ static wg_status pdf_next(wgi_file *file, wg_document *document, bool *has_docum
     file->is_over = *has_document = true;
     WGI_TRY(wgi_pdf_finish(file->pool, pdf, err));
     file->reading->counts.bytes += file->entry.is_regular ? file->entry.bytes : file->gunzip.taken;
-    WGI_TRY(wgi_file_id(file, 0, err));
+    WGI_TRY(wgi_input_id(file, 0, err));
     if (pdf->failure != WG_FAILURE_NONE) {
-        wgi_file_fail(file, document, pdf->failure, WG_PLACE_NONE, 0, "%s", pdf->reason);
+        wgi_input_fail(file, document, pdf->failure, WG_PLACE_NONE, 0, "%s", pdf->reason);
         goto cleanup;
     }
     if (pdf->warning[0])
@@ -240,7 +240,7 @@ cleanup:
 }
 
 /* Garbage behind gzip is said once, when the end was reached. */
-static void file_end(wgi_file *file)
+static void file_end(wgi_input *file)
 {
     if (file->gunzip.has_trailing_garbage)
         wgi_reading_warn(file->reading, &file->source_name, WG_PLACE_NONE, 0,
@@ -248,7 +248,7 @@ static void file_end(wgi_file *file)
     file->gunzip.has_trailing_garbage = false;
 }
 
-wg_status wgi_file_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err)
+wg_status wgi_input_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err)
 {
     wg_status status = WG_OK;
 
@@ -262,7 +262,7 @@ wg_status wgi_file_next(wgi_file *file, wg_document *document, bool *has_documen
     case WG_FORMAT_AUTO:
         file->is_over = *has_document = true;
         document->failure = file->refusal;
-        WGI_TRY(wgi_file_id(file, 0, err));
+        WGI_TRY(wgi_input_id(file, 0, err));
         break;
     case WG_FORMAT_TEXT:
         WGI_TRY(wgi_text_next(file, document, has_document, err));
@@ -295,7 +295,7 @@ cleanup:
     return status;
 }
 
-void wgi_file_close_input(wgi_file *file)
+void wgi_input_close(wgi_input *file)
 {
     wgi_pdf_close(file->pool, file->pdf);
     file->pdf = NULL;
@@ -305,9 +305,9 @@ void wgi_file_close_input(wgi_file *file)
     file->is_open = false;
 }
 
-void wgi_file_fini(wgi_file *file)
+void wgi_input_fini(wgi_input *file)
 {
-    wgi_file_close_input(file);
+    wgi_input_close(file);
     wgi_gunzip_fini(&file->gunzip);
     wgi_lines_fini(&file->lines);
     wgi_record_fini(&file->record);

@@ -16,8 +16,8 @@
 #include "corpus/source.h"
 #include "corpus/walk.h"
 
-/* Zero it, set reading and pool. Buffers are kept from file to file; wgi_file_fini ends it. */
-typedef struct wgi_file {
+/* Zero it, set reading and pool. Buffers are kept from file to file; wgi_input_fini ends it. */
+typedef struct wgi_input {
     wgi_reading *reading; /* borrowed */
     wgi_pdf_pool *pool;   /* borrowed */
     wgi_entry entry;      /* owned while open */
@@ -41,31 +41,31 @@ typedef struct wgi_file {
     wgi_buf id;          /* of the document at hand */
     wgi_buf text, repaired;
     char reason[600]; /* of the failed document at hand, or of the refusal */
-} wgi_file;
+} wgi_input;
 
 /*
  * Opens an entry and takes it over, with the PDF child that was started for it (or NULL). What
  * cannot be read becomes a failed document.
  */
-wg_status wgi_file_open(wgi_file *file, wgi_entry *entry, wgi_pdf *pdf, wg_error *err);
+wg_status wgi_input_open(wgi_input *file, wgi_entry *entry, wgi_pdf *pdf, wg_error *err);
 /* Fills all of the document but its ordinal; *has_document is false at the end of the file. */
-wg_status wgi_file_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err);
-void wgi_file_close_input(wgi_file *file);
-void wgi_file_fini(wgi_file *file);
+wg_status wgi_input_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err);
+void wgi_input_close(wgi_input *file);
+void wgi_input_fini(wgi_input *file);
 
 /* Does this path hold a PDF that lies there plainly, so that a child can open it by itself? */
-bool wgi_file_is_plain_pdf(const wgi_reading *reading, const wgi_entry *entry);
+bool wgi_input_is_plain_pdf(const wgi_reading *reading, const wgi_entry *entry);
 
 /* For the readers of a format, which are files of their own. A long reason is cut. */
-void wgi_file_fail(wgi_file *file, wg_document *document, wg_failure failure, wg_place kind,
-                   uint64_t place, const char *format, ...) __attribute__((format(printf, 6, 7)));
+void wgi_input_fail(wgi_input *file, wg_document *document, wg_failure failure, wg_place kind,
+                    uint64_t place, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* A fault of the stream: memory and a stop are statuses, the rest is a failed document. */
-wg_status wgi_file_fault(wgi_file *file, wg_document *document, bool *has_document,
-                         const wg_error *why, wg_place kind, uint64_t place, wg_error *err);
+wg_status wgi_input_fault(wgi_input *file, wg_document *document, bool *has_document,
+                          const wg_error *why, wg_place kind, uint64_t place, wg_error *err);
 /* The default id, path or path:line, into file->id. */
-wg_status wgi_file_id(wgi_file *file, uint64_t line, wg_error *err);
+wg_status wgi_input_id(wgi_input *file, uint64_t line, wg_error *err);
 
-wg_status wgi_text_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err);
-wg_status wgi_jsonl_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err);
+wg_status wgi_text_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err);
+wg_status wgi_jsonl_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err);
 
 #endif

@@ -103,11 +103,7 @@ static wg_status member_step(wgi_gunzip *gunzip, wg_error *err)
     wg_status status = WG_OK;
 
     if (gunzip->in_count == 0 && !gunzip->in_is_end) WGI_TRY(in_fill(gunzip, err));
-    if (gunzip->in_count == 0) {
-        status = wgi_fail(err, WG_ERR_FORMAT,
-                          "truncated gzip: the file ends in the middle of packed data");
-        goto cleanup;
-    }
+    bool is_dry = gunzip->in_count == 0; /* what was read may still unpack to something */
     size_t room = WGI_GUNZIP_CHUNK_BYTES - gunzip->count;
     gunzip->stream.next_in = gunzip->in + gunzip->in_at;
     gunzip->stream.avail_in = (unsigned)gunzip->in_count;
@@ -121,6 +117,9 @@ static wg_status member_step(wgi_gunzip *gunzip, wg_error *err)
         gunzip->state = WGI_GUNZIP_BETWEEN;
     else if (code != Z_OK && code != Z_BUF_ERROR)
         status = zlib_fault(gunzip, code, err);
+    else if (is_dry && gunzip->stream.avail_out == room)
+        status = wgi_fail(err, WG_ERR_FORMAT,
+                          "truncated gzip: the file ends in the middle of packed data");
 
 cleanup:
     return status;

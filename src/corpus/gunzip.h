@@ -11,7 +11,9 @@
 
 #include "corpus/source.h"
 
+#ifndef WGI_GUNZIP_CHUNK_BYTES
 #define WGI_GUNZIP_CHUNK_BYTES ((size_t)256 * 1024)
+#endif
 
 typedef enum wgi_gunzip_state {
     WGI_GUNZIP_START,

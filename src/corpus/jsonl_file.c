@@ -29,7 +29,7 @@ static bool begins_array(const wgi_line *line)
 }
 
 /* The record on a line that is neither blank nor too long. */
-static wg_status record_document(wgi_file *file, const wgi_line *line, wg_document *document,
+static wg_status record_document(wgi_input *file, const wgi_line *line, wg_document *document,
                                  wg_error *err)
 {
     wg_status status = WG_OK;
@@ -43,11 +43,11 @@ static wg_status record_document(wgi_file *file, const wgi_line *line, wg_docume
         document->id = record->id.data;
         document->id_bytes = record->id.count;
     } else {
-        WGI_TRY(wgi_file_id(file, number, err));
+        WGI_TRY(wgi_input_id(file, number, err));
     }
     if (record->failure != WG_FAILURE_NONE) {
-        wgi_file_fail(file, document, record->failure, WG_PLACE_LINE, number, "%s",
-                      record->reason.data);
+        wgi_input_fail(file, document, record->failure, WG_PLACE_LINE, number, "%s",
+                       record->reason.data);
         goto cleanup;
     }
     if (record->repaired > 0)
@@ -68,7 +68,7 @@ cleanup:
 }
 
 /* UTF-16 that was not well formed is said once a file. */
-static void warn_decode(wgi_file *file)
+static void warn_decode(wgi_input *file)
 {
     if (file->decode.replaced > 0)
         wgi_reading_warn(
@@ -77,7 +77,7 @@ static void warn_decode(wgi_file *file)
             file->decode.replaced);
 }
 
-wg_status wgi_jsonl_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err)
+wg_status wgi_jsonl_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_line line;
@@ -86,8 +86,8 @@ wg_status wgi_jsonl_next(wgi_file *file, wg_document *document, bool *has_docume
     for (;;) {
         status = wgi_lines_next(&file->lines, &line, has_document, &why);
         if (status != WG_OK) {
-            status = wgi_file_fault(file, document, has_document, &why, WG_PLACE_LINE,
-                                    file->lines.number + 1, err);
+            status = wgi_input_fault(file, document, has_document, &why, WG_PLACE_LINE,
+                                     file->lines.number + 1, err);
             goto cleanup;
         }
         if (!*has_document) {
@@ -97,15 +97,15 @@ wg_status wgi_jsonl_next(wgi_file *file, wg_document *document, bool *has_docume
         if (line.is_too_long || skip_blanks(line.data, line.count, 0) < line.count) break;
     }
     if (line.is_too_long) {
-        WGI_TRY(wgi_file_id(file, file->lines.number, err));
-        wgi_file_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_LINE, file->lines.number,
-                      "the record has more than %" PRIu64 " bytes", file->lines.bytes_max);
+        WGI_TRY(wgi_input_id(file, file->lines.number, err));
+        wgi_input_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_LINE, file->lines.number,
+                       "the record has more than %" PRIu64 " bytes", file->lines.bytes_max);
     } else if (!file->has_records && begins_array(&line)) {
         file->is_over = true;
-        WGI_TRY(wgi_file_id(file, 0, err));
-        wgi_file_fail(file, document, WG_FAILURE_BAD_JSON, WG_PLACE_LINE, file->lines.number,
-                      "the file is a JSON array, not JSON lines: write one record a line "
-                      "(jq -c '.[]')");
+        WGI_TRY(wgi_input_id(file, 0, err));
+        wgi_input_fail(file, document, WG_FAILURE_BAD_JSON, WG_PLACE_LINE, file->lines.number,
+                       "the file is a JSON array, not JSON lines: write one record a line "
+                       "(jq -c '.[]')");
     } else {
         WGI_TRY(record_document(file, &line, document, err));
     }

@@ -25,6 +25,15 @@ static wg_status fill(wgi_lines *lines, wg_error *err)
     return wgi_decode_append(lines->from, &lines->data, &lines->is_end, err);
 }
 
+/* What is known of the line is more than it may have; a CR at the end may yet be that of CR LF. */
+static bool is_over(const wgi_lines *lines)
+{
+    size_t count = lines->data.count - lines->begin;
+
+    if (count > 0 && lines->data.data[lines->data.count - 1] == '\r') count--;
+    return count > lines->bytes_max;
+}
+
 /* Where the line feed is, reading on until there is one; NULL at the end or once it is too long. */
 static wg_status find_end(wgi_lines *lines, const char **end, wg_error *err)
 {
@@ -34,7 +43,7 @@ static wg_status find_end(wgi_lines *lines, const char **end, wg_error *err)
         if (left > 0) *end = memchr(lines->data.data + lines->searched, '\n', left);
         if (*end) return WG_OK;
         lines->searched = lines->data.count;
-        if (lines->is_end || lines->data.count - lines->begin > lines->bytes_max) return WG_OK;
+        if (lines->is_end || is_over(lines)) return WG_OK;
         wg_status status = fill(lines, err);
         if (status != WG_OK) return status;
     }

@@ -50,7 +50,7 @@ struct wg_reader {
     wgi_pdf_pool *pool;
     queued queue[AHEAD_COUNT]; /* a ring */
     size_t queue_first, queue_count;
-    wgi_file file;
+    wgi_input file;
     uint64_t pumped_ns;
     bool is_over;
     wg_error fault; /* reading cannot go on: every later call says so again */
@@ -149,7 +149,7 @@ static wg_status pdfs_start(wg_reader *reader, wg_error *err)
         queued *ahead = queue_at(reader, i);
         if (ahead->pdf || ahead->was_tried) continue;
         ahead->was_tried = true;
-        if (wgi_file_is_plain_pdf(&reader->reading, &ahead->entry))
+        if (wgi_input_is_plain_pdf(&reader->reading, &ahead->entry))
             WGI_TRY(wgi_pdf_start(reader->pool, &ahead->pdf, ahead->entry.path, -1, err));
     }
 
@@ -171,7 +171,7 @@ static wg_status file_advance(wg_reader *reader, bool *has_file, wg_error *err)
     head->pdf = NULL;
     reader->queue_first = (reader->queue_first + 1) % AHEAD_COUNT;
     reader->queue_count--;
-    WGI_TRY(wgi_file_open(&reader->file, &head->entry, pdf, err));
+    WGI_TRY(wgi_input_open(&reader->file, &head->entry, pdf, err));
 
 cleanup:
     return status;
@@ -209,8 +209,8 @@ wg_status wg_reader_next(wg_reader *reader, wg_document *document, int *has_docu
             WGI_TRY(file_advance(reader, &has_file, &why));
             if (!has_file) break;
         }
-        WGI_TRY(wgi_file_next(&reader->file, document, &found, &why));
-        if (!found) wgi_file_close_input(&reader->file);
+        WGI_TRY(wgi_input_next(&reader->file, document, &found, &why));
+        if (!found) wgi_input_close(&reader->file);
     }
     reader->is_over = !found;
     if (!found) goto cleanup;
@@ -240,7 +240,7 @@ void wg_reader_stop(const wg_reader *reader)
 void wg_reader_close(wg_reader *reader)
 {
     if (!reader) return;
-    wgi_file_fini(&reader->file);
+    wgi_input_fini(&reader->file);
     for (size_t i = 0; i < reader->queue_count; i++)
         wgi_entry_fini(&queue_at(reader, i)->entry);
     wgi_pdf_pool_close(reader->pool);

@@ -16,7 +16,7 @@
 #include "corpus/file.h"
 
 /* Why these bytes are not text, or NULL. `good`: how many of the first are UTF-8. */
-static const char *objection(const wgi_file *file, const char *data, size_t count, size_t good)
+static const char *objection(const wgi_input *file, const char *data, size_t count, size_t good)
 {
     size_t nuls = 0;
 
@@ -32,7 +32,7 @@ static const char *objection(const wgi_file *file, const char *data, size_t coun
 }
 
 /* Checks data and makes it the text of the document; place: of data's first byte in the file. */
-static wg_status text_document(wgi_file *file, wg_document *document, const char *data,
+static wg_status text_document(wgi_input *file, wg_document *document, const char *data,
                                size_t count, wg_place kind, uint64_t place, wg_error *err)
 {
     wg_status status = WG_OK;
@@ -42,7 +42,7 @@ static wg_status text_document(wgi_file *file, wg_document *document, const char
     uint64_t bad_place = kind == WG_PLACE_OFFSET ? place + good : place;
 
     if (why_not) {
-        wgi_file_fail(file, document, WG_FAILURE_BAD_ENCODING, kind, bad_place, "%s", why_not);
+        wgi_input_fail(file, document, WG_FAILURE_BAD_ENCODING, kind, bad_place, "%s", why_not);
         goto cleanup;
     }
     document->text = data;
@@ -64,7 +64,7 @@ cleanup:
 }
 
 /* Half pairs in UTF-16, said once a file. */
-static void warn_decode(wgi_file *file)
+static void warn_decode(wgi_input *file)
 {
     if (file->decode.replaced > 0)
         wgi_reading_warn(
@@ -73,7 +73,7 @@ static void warn_decode(wgi_file *file)
             file->decode.replaced);
 }
 
-static wg_status whole_file(wgi_file *file, wg_document *document, bool *has_document,
+static wg_status whole_file(wgi_input *file, wg_document *document, bool *has_document,
                             wg_error *err)
 {
     wg_status status = WG_OK;
@@ -87,17 +87,17 @@ static wg_status whole_file(wgi_file *file, wg_document *document, bool *has_doc
     while (!is_end && file->text.count <= most) {
         status = wgi_decode_append(&file->decode, &file->text, &is_end, &why);
         if (status != WG_OK) {
-            status = wgi_file_fault(file, document, has_document, &why, WG_PLACE_OFFSET,
-                                    file->gunzip.taken, err);
+            status = wgi_input_fault(file, document, has_document, &why, WG_PLACE_OFFSET,
+                                     file->gunzip.taken, err);
             goto cleanup;
         }
     }
-    WGI_TRY(wgi_file_id(file, 0, err));
+    WGI_TRY(wgi_input_id(file, 0, err));
     if (file->text.count > most) {
-        wgi_file_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_NONE, 0,
-                      "the text has more than %" PRIu64
-                      " bytes: split it, or read it line by line with --lines",
-                      most);
+        wgi_input_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_NONE, 0,
+                       "the text has more than %" PRIu64
+                       " bytes: split it, or read it line by line with --lines",
+                       most);
         goto cleanup;
     }
     warn_decode(file);
@@ -108,7 +108,7 @@ cleanup:
     return status;
 }
 
-static wg_status line_of_file(wgi_file *file, wg_document *document, bool *has_document,
+static wg_status line_of_file(wgi_input *file, wg_document *document, bool *has_document,
                               wg_error *err)
 {
     wg_status status = WG_OK;
@@ -117,18 +117,18 @@ static wg_status line_of_file(wgi_file *file, wg_document *document, bool *has_d
 
     status = wgi_lines_next(&file->lines, &line, has_document, &why);
     if (status != WG_OK) {
-        status = wgi_file_fault(file, document, has_document, &why, WG_PLACE_LINE,
-                                file->lines.number + 1, err);
+        status = wgi_input_fault(file, document, has_document, &why, WG_PLACE_LINE,
+                                 file->lines.number + 1, err);
         goto cleanup;
     }
     if (!*has_document) {
         warn_decode(file);
         goto cleanup;
     }
-    WGI_TRY(wgi_file_id(file, file->lines.number, err));
+    WGI_TRY(wgi_input_id(file, file->lines.number, err));
     if (line.is_too_long)
-        wgi_file_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_LINE, file->lines.number,
-                      "the line has more than %" PRIu64 " bytes", file->lines.bytes_max);
+        wgi_input_fail(file, document, WG_FAILURE_TOO_LONG, WG_PLACE_LINE, file->lines.number,
+                       "the line has more than %" PRIu64 " bytes", file->lines.bytes_max);
     else
         WGI_TRY(text_document(file, document, line.data, line.count, WG_PLACE_LINE,
                               file->lines.number, err));
@@ -137,7 +137,7 @@ cleanup:
     return status;
 }
 
-wg_status wgi_text_next(wgi_file *file, wg_document *document, bool *has_document, wg_error *err)
+wg_status wgi_text_next(wgi_input *file, wg_document *document, bool *has_document, wg_error *err)
 {
     return file->reading->options.lines ? line_of_file(file, document, has_document, err)
                                         : whole_file(file, document, has_document, err);

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/os_memory.h"
 #include "base/status.h"
 
 typedef struct search {
@@ -162,4 +163,9 @@ wg_status wg_capacity_measure(wg_capacity *out, const wg_capacity_options *optio
                                     resolution);
     if (status == WG_OK && !options->skip_knee) status = find_knee(&s);
     return status;
+}
+
+uint64_t wg_memory_available(void)
+{
+    return wgi_memory_available(NULL);
 }

@@ -10,7 +10,8 @@
  * No wake-up is lost: want_at is set under the mutex before the packer looks at the queue a last
  * time and sleeps; a submitter first adds its tokens, then reads want_at (both sequentially
  * consistent), and takes the mutex before it signals. All other conditions change under the mutex.
- * Back-pressure works the same way with `blocked_count` and the queue's free pages.
+ * Back-pressure works the same way with `blocked_count` and the queue's free pages; who did not
+ * want to wait leaves `submitter_left` behind, so that there is room when it comes again.
  *
  * Closing waits for every thread that is inside a call, then for the packer. What consumers still
  * hold, bins or exported tensors, keeps the memory: the last of it frees the engine.
@@ -285,6 +286,12 @@ static uint64_t worker_free_ns(const wg_engine *engine)
     return least;
 }
 
+/* A full queue holds submitters back, asleep or about to come again. */
+static bool has_held_back(const wg_engine *engine)
+{
+    return atomic_load(&engine->blocked_count) > 0 || atomic_load(&engine->submitter_left);
+}
+
 static wgi_pace_view view_of(wg_engine *engine, uint64_t now)
 {
     wgi_classes *classes = &engine->classes;
@@ -297,8 +304,8 @@ static wgi_pace_view view_of(wg_engine *engine, uint64_t now)
         .free_ns = worker_free_ns(engine),
         .ready_count = engine->ring.ready.count,
         .idle_count = engine->idle_taker_count + (engine->taker_left ? 1 : 0),
-        .is_pressed = engine->is_finished || atomic_load(&engine->blocked_count) > 0 ||
-                      wgi_classes_is_flushing(classes),
+        .is_pressed =
+            engine->is_finished || has_held_back(engine) || wgi_classes_is_flushing(classes),
     };
 }
 
@@ -321,7 +328,7 @@ static void drain(wg_engine *engine, uint64_t now)
  * once. The mutex is held; true: it was given away meanwhile. */
 static bool when_empty(wg_engine *engine)
 {
-    if (atomic_load(&engine->blocked_count) > 0) {
+    if (has_held_back(engine)) {
         wgi_queue_reclaim(&engine->queue);
         (void)pthread_cond_broadcast(&engine->space);
     }

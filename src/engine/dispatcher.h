@@ -44,6 +44,7 @@ struct wg_engine {
     bool is_closed;
     wg_engine_stats stats;
     atomic_uint blocked_count;     /* submitters that sleep; written under the mutex */
+    atomic_bool submitter_left;    /* a submission with a limit on its wait found no room */
     atomic_uint_least64_t want_at; /* tokens pushed at which the packer is to be woken */
     atomic_uint_least64_t submit_wait_ns;
 };
@@ -61,6 +62,9 @@ void wgi_engine_sleep(wg_engine *engine, pthread_cond_t *condition, uint64_t unt
 void wgi_engine_tell(wg_engine *engine);
 /* Whoever held bins has left without giving them back. */
 void wgi_engine_abandon(wg_engine *engine);
+/* submit.c: the most tokens of a sequence that is taken; and whether none is taken any more. */
+uint64_t wgi_engine_longest(const wg_engine *engine);
+bool wgi_engine_is_closed(wg_engine *engine);
 /* Frees the engine if it was closed and nothing of it is out; unlocks in any case. */
 void wgi_engine_unlock(wg_engine *engine);
 

@@ -316,11 +316,19 @@ wg_status wg_engine_export(wg_engine *engine, const wg_bin *bin, wg_bin_array ar
 
 wg_status wg_engine_statistics(wg_engine *engine, wg_engine_stats *stats, wg_error *err)
 {
+    wg_consumer holder = {0}; /* of every bin that is out */
+
     if (!engine || !stats)
         return wgi_fail(err, WG_ERR_ARGUMENT, "statistics need an engine and a place");
     (void)pthread_mutex_lock(&engine->mutex);
     *stats = engine->stats;
     stats->capacity_tokens = wgi_backoff_tokens(&engine->backoff);
+    stats->slot_count = engine->ring.slot_count;
+    stats->slots_taken = engine->ring.taken_count;
+    for (uint32_t i = 0; i < engine->ring.slot_count; i++)
+        stats->slots_exported += engine->ring.slots[i].state == WGI_SLOT_EXPORTED;
+    holder.held_count = engine->ring.taken_count;
+    stats->is_drained = wgi_engine_is_drained(engine, &holder);
     (void)pthread_mutex_unlock(&engine->mutex);
     stats->sequences_in = wgi_queue_pushed(&engine->queue);
     stats->tokens_in = atomic_load(&engine->queue.token_count);

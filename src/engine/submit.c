@@ -32,21 +32,31 @@ static void wake_for_space(wg_engine *engine)
     (void)pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Sleeps until a page may be free or no submission will succeed any more. */
-static void wait_for_space(wg_engine *engine, uint32_t class_index)
+/*
+ * Sleeps until a page may be free, no submission will succeed any more, or the time is up. True: it
+ * is worth another try. A submitter that leaves without room is remembered, so that the packer
+ * makes some for when it comes again, as it does for one that sleeps.
+ */
+static bool wait_for_space(wg_engine *engine, uint32_t class_index, uint64_t until)
 {
-    uint64_t since = wgi_clock_ns();
+    uint64_t since = wgi_clock_ns(), now = since;
+    bool is_worth_it;
 
     (void)pthread_mutex_lock(&engine->mutex);
     atomic_fetch_add(&engine->blocked_count, 1);
     (void)pthread_cond_signal(&engine->packer_wake);
-    while (!engine->is_finished && !engine->is_stopped &&
-           !wgi_queue_has_space(&engine->queue, class_index))
-        (void)pthread_cond_wait(&engine->space, &engine->mutex);
+    for (;;) {
+        is_worth_it = engine->is_finished || engine->is_stopped ||
+                      wgi_queue_has_space(&engine->queue, class_index);
+        if (is_worth_it || now >= until) break;
+        wgi_engine_sleep(engine, &engine->space, until);
+        now = wgi_clock_ns();
+    }
+    if (!is_worth_it) atomic_store(&engine->submitter_left, true);
     atomic_fetch_sub(&engine->blocked_count, 1);
     (void)pthread_mutex_unlock(&engine->mutex);
-    atomic_fetch_add_explicit(&engine->submit_wait_ns, wgi_clock_ns() - since,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&engine->submit_wait_ns, now - since, memory_order_relaxed);
+    return is_worth_it;
 }
 
 static wg_status check_sequence(const wg_engine *engine, const wg_sequence *sequence, wg_error *err)
@@ -72,8 +82,9 @@ static wg_status check_sequence(const wg_engine *engine, const wg_sequence *sequ
     return WG_OK;
 }
 
+/* Checked sequences; WG_OK with *done below count when `until` (monotonic) came first. */
 static wg_status push_all(wg_engine *engine, const wg_sequence *sequences, uint64_t count,
-                          uint64_t *done, wg_error *err)
+                          uint64_t until, uint64_t *done, wg_error *err)
 {
     wgi_lane *lane = wgi_queue_enter(&engine->queue);
     wg_status status = WG_OK;
@@ -83,18 +94,22 @@ static wg_status push_all(wg_engine *engine, const wg_sequence *sequences, uint6
         wgi_queue_answer answer = wgi_queue_push(&engine->queue, lane, sequences, count, done, now);
 
         wake_for_tokens(engine);
-        if (answer == WGI_QUEUE_TAKEN) break;
+        if (answer == WGI_QUEUE_TAKEN) {
+            if (atomic_load_explicit(&engine->submitter_left, memory_order_relaxed))
+                atomic_store(&engine->submitter_left, false);
+            break;
+        }
         if (answer == WGI_QUEUE_CLOSED) {
             status = wgi_fail(err, WG_ERR_CLOSED, "sequence %llu came after the end of the input",
                               (unsigned long long)sequences[*done].id);
             break;
         }
-        if (wgi_engine_on_packer(engine)) {
+        if (wgi_engine_on_packer(engine) && now < until) {
             status = wgi_fail(err, WG_ERR_BUSY,
                               "the queue is full, and its own thread cannot wait for it");
             break;
         }
-        wait_for_space(engine, sequences[*done].class_index);
+        if (!wait_for_space(engine, sequences[*done].class_index, until)) break;
         now = wgi_clock_ns();
     }
     wake_for_space(engine);
@@ -110,13 +125,14 @@ wg_status wg_engine_submit(wg_engine *engine, const wg_sequence *sequence, wg_er
     if (!engine || !sequence)
         return wgi_fail(err, WG_ERR_ARGUMENT, "a submission needs an engine and a sequence");
     status = check_sequence(engine, sequence, err);
-    return status == WG_OK ? push_all(engine, sequence, 1, &done, err) : status;
+    return status == WG_OK ? push_all(engine, sequence, 1, WGI_NEVER, &done, err) : status;
 }
 
-wg_status wg_engine_submit_bulk(wg_engine *engine, const wg_sequence *sequences, uint64_t count,
-                                uint64_t *taken, wg_error *err)
+wg_status wg_engine_submit_within(wg_engine *engine, const wg_sequence *sequences, uint64_t count,
+                                  uint64_t timeout_ns, uint64_t *taken, wg_error *err)
 {
-    uint64_t done = 0;
+    uint64_t done = 0, since = wgi_clock_ns();
+    uint64_t until = timeout_ns < WGI_NEVER - since ? since + timeout_ns : WGI_NEVER;
     wg_status status = WG_OK;
 
     if (taken) *taken = 0;
@@ -126,9 +142,40 @@ wg_status wg_engine_submit_bulk(wg_engine *engine, const wg_sequence *sequences,
         status = check_sequence(engine, &sequences[i], err);
         if (status != WG_OK) return status;
     }
-    if (count > 0) status = push_all(engine, sequences, count, &done, err);
+    if (count > 0) status = push_all(engine, sequences, count, until, &done, err);
     if (taken) *taken = done;
     return status;
+}
+
+wg_status wg_engine_submit_bulk(wg_engine *engine, const wg_sequence *sequences, uint64_t count,
+                                uint64_t *taken, wg_error *err)
+{
+    return wg_engine_submit_within(engine, sequences, count, WG_FOREVER, taken, err);
+}
+
+uint64_t wgi_engine_longest(const wg_engine *engine)
+{
+    uint64_t most = engine->options.bin_tokens, squares = engine->options.bin_squares;
+
+    if (!squares || most * most <= squares) return most; /* at most 2^31 each */
+    uint64_t low = 0;                                    /* low * low <= squares < most * most */
+    while (most - low > 1) {
+        uint64_t middle = low + (most - low) / 2;
+
+        if (middle * middle <= squares)
+            low = middle;
+        else
+            most = middle;
+    }
+    return low;
+}
+
+bool wgi_engine_is_closed(wg_engine *engine)
+{
+    (void)pthread_mutex_lock(&engine->mutex);
+    bool is_closed = engine->is_finished || engine->is_stopped;
+    (void)pthread_mutex_unlock(&engine->mutex);
+    return is_closed;
 }
 
 wg_status wg_engine_finish(wg_engine *engine, wg_error *err)

@@ -3,6 +3,8 @@
  */
 #include "job/embed_texts.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +14,13 @@
 typedef struct arrays {
     const char *const *texts;
     const size_t *text_bytes; /* or NULL */
-    size_t count, next;
+    size_t count, next;       /* next: the reader thread's */
     float *vectors;
     size_t dim;
+    size_t done; /* the calling thread's */
+    int (*tick)(void *context, uint64_t done, uint64_t count);
+    void *tick_context;
+    const wg_embed_options *options; /* or NULL */
     char id[24];
 } arrays;
 
@@ -40,11 +46,27 @@ static wg_status next_text(void *context, wg_document *document, int *has_docume
     return WG_OK;
 }
 
+/* A failed text is a row of NaN where the caller listens to failures and wants to go on. */
+static bool is_left_out(arrays *a, const wgi_row *row)
+{
+    const wg_embed_options *options = a->options;
+    float *vector = a->vectors + row->ordinal * a->dim;
+
+    if (!options || !options->failed ||
+        options->failed(options->failed_context, row->ordinal, row->failure, row->reason) != 0)
+        return false;
+    for (size_t i = 0; i < a->dim; i++)
+        vector[i] = NAN;
+    a->done++;
+    return true;
+}
+
 static wg_status put_vector(void *context, const wgi_row *row, wg_error *err)
 {
     arrays *a = context;
 
     if (row->failure != WG_FAILURE_NONE) {
+        if (is_left_out(a, row)) return WG_OK;
         wg_status status = row->failure == WG_FAILURE_TOO_LONG    ? WG_ERR_LIMIT
                            : row->failure == WG_FAILURE_NO_MEMORY ? WG_ERR_NO_MEMORY
                                                                   : WG_ERR_ARGUMENT;
@@ -52,7 +74,15 @@ static wg_status put_vector(void *context, const wgi_row *row, wg_error *err)
                         wg_failure_code(row->failure), row->reason);
     }
     memcpy(a->vectors + row->ordinal * a->dim, row->vectors, a->dim * sizeof(float));
+    a->done++;
     return WG_OK;
+}
+
+static int tell_tick(void *context)
+{
+    arrays *a = context;
+
+    return a->tick(a->tick_context, a->done, a->count);
 }
 
 wg_status wgi_embed_texts(const wg_model *model, const wgi_texts *texts, float *vectors,
@@ -64,7 +94,8 @@ wg_status wgi_embed_texts(const wg_model *model, const wgi_texts *texts, float *
     arrays ends = {.texts = texts->texts,
                    .text_bytes = texts->bytes,
                    .count = texts->count,
-                   .vectors = vectors};
+                   .vectors = vectors,
+                   .options = options};
     wgi_road_options road_options = {.model = model,
                                      .padded_batch = padded_batch,
                                      .next = next_text,
@@ -73,6 +104,11 @@ wg_status wgi_embed_texts(const wg_model *model, const wgi_texts *texts, float *
     size_t bytes;
 
     if (options) road_options.embed = *options;
+    if (options && options->tick) {
+        ends.tick = options->tick;
+        ends.tick_context = options->tick_context;
+        road_options.tick = tell_tick;
+    }
     WGI_TRY(wgi_road_open(&road, &road_options, err));
     ends.dim = wgi_road_dim(road);
     if (!wgi_mul(texts->count, ends.dim, &bytes) || !wgi_mul(bytes, sizeof(float), &bytes) ||
@@ -83,6 +119,8 @@ wg_status wgi_embed_texts(const wg_model *model, const wgi_texts *texts, float *
         goto cleanup;
     }
     WGI_TRY(wgi_road_run(road, err));
+    if (ends.tick && tell_tick(&ends))
+        status = wgi_fail(err, WG_ERR_INTERRUPTED, "stopped on request");
 
 cleanup:
     wgi_road_close(road);

@@ -108,6 +108,22 @@ static wg_status read_switch(const wgi_gguf *gguf, const char *key, wgi_switch *
     return status;
 }
 
+static wg_status read_charsmap(const wgi_gguf *gguf, wgi_slice *out, wg_error *err)
+{
+    static const char key[] = KEY("precompiled_charsmap");
+    wgi_gguf_array array;
+    wg_status status = WG_OK;
+
+    if (!wgi_gguf_has(gguf, key)) return WG_OK;
+    WGI_TRY(wgi_gguf_ints(gguf, key, &array, err));
+    if (array.kind != WGI_GGUF_U8 && array.kind != WGI_GGUF_I8)
+        return wgi_fail(err, WG_ERR_FORMAT, "%s: key %s: expected bytes", wgi_gguf_path(gguf), key);
+    *out = (wgi_slice){array.data, (size_t)array.count};
+
+cleanup:
+    return status;
+}
+
 static wg_status read_names(const wgi_gguf *gguf, wgi_vocabulary *to, wg_error *err)
 {
     wg_status status = WG_OK;
@@ -123,6 +139,9 @@ static wg_status read_names(const wgi_gguf *gguf, wgi_vocabulary *to, wg_error *
     WGI_TRY(read_switch(gguf, KEY("add_bos_token"), &to->adds_bos, err));
     WGI_TRY(read_switch(gguf, KEY("add_eos_token"), &to->adds_eos, err));
     WGI_TRY(read_switch(gguf, KEY("add_space_prefix"), &to->adds_space_prefix, err));
+    WGI_TRY(read_charsmap(gguf, &to->charsmap, err));
+    WGI_TRY(read_switch(gguf, KEY("normalizer.lowercase"), &to->lowers_case, err));
+    WGI_TRY(read_switch(gguf, KEY("normalizer.strip_accents"), &to->strips_accents, err));
 
 cleanup:
     return status;

@@ -5,6 +5,7 @@
 #ifndef WGI_HANDLES_H
 #define WGI_HANDLES_H
 
+#include "model/head.h"
 #include "model/model.h"
 #include "model/network.h"
 
@@ -13,6 +14,7 @@ struct wg_model {
     wgi_weights *weights;
     wgi_modules modules;
     wgi_network *network;
+    wgi_head head;
     wg_tokenizer *tokenizer;
     const wgi_backend *backend;
     wg_model_info info;

@@ -55,6 +55,9 @@ static void fill_info(wg_model *model, double load_seconds)
         .normalize_rule = modules->normalize_rule,
         .length_rule = modules->length_rule,
         .load_seconds = load_seconds,
+        .label_count = model->head.label_count,
+        .labels = (const char *const *)model->head.labels,
+        .problem_type = wgi_problem_name(model->head.problem),
     };
 }
 
@@ -144,6 +147,7 @@ wg_status wg_model_open(wg_model **out, const wg_model_options *options, wg_erro
     WGI_TRY(wgi_weights_open(&model->weights, model->path, err));
     WGI_TRY(wgi_network_open(&model->network, &model->description, model->weights, model->backend,
                              err));
+    WGI_TRY(wgi_head_load(&model->head, model->path, &model->description, model->weights, err));
     fill_info(model, (double)(wgi_clock_ns() - begin) * 1e-9);
 
     *out = model;
@@ -158,6 +162,7 @@ void wg_model_close(wg_model *model)
 {
     if (!model) return;
     wgi_network_close(model->network);
+    wgi_head_fini(&model->head);
     wgi_modules_fini(&model->modules);
     wgi_weights_close(model->weights);
     wg_tokenizer_close(model->tokenizer);

@@ -16,30 +16,35 @@
  */
 #include "job/road.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/os_clock.h"
-#include "base/thread.h"
 #include "job/road_parts.h"
 
-#define TOKENIZER_THREADS_MAX 16
-#define WRITER_WAIT_MS        100
-#define FLUSH_NS              1000000000u
+#define WRITER_WAIT_MS 100
+#define FLUSH_NS       1000000000u
+#define TICK_NS        100000000u /* and at most one wait of the writer later */
 
 /* ------------------------------------------------------------------------------- trouble */
 
-/* Keeps the first failure and stops everybody. Any thread. */
-void wgi_road_fail(wgi_road *road, wg_status status, const wg_error *err)
+/* No bin in flight counts any more: their passes need not go to the end. */
+static void throw_away(wgi_road *road)
 {
+    atomic_store(&road->is_broken, true);
+    if (road->crew) wgi_crew_cancel(road->crew);
+}
+
+/* Keeps the first failure and stops everybody. Any thread. */
+void wgi_road_fail(void *context, wg_status status, const wg_error *err)
+{
+    wgi_road *road = context;
+
     pthread_mutex_lock(&road->lock);
     if (road->failure == WG_OK) {
         road->failure = status;
         road->failure_error = *err;
     }
     pthread_mutex_unlock(&road->lock);
-    if (status != WG_ERR_INTERRUPTED) atomic_store(&road->is_broken, true);
+    if (status != WG_ERR_INTERRUPTED) throw_away(road);
     wgi_window_stop(&road->window);
     if (road->engine) wgi_engine_stop(road->engine);
     atomic_store(&road->is_ending, true);
@@ -61,54 +66,32 @@ static void cut_pending(void *context)
     if (road->engine) wgi_engine_flush(road->engine);
 }
 
-static void *reader_body(void *argument)
+/* The last tokenizer to leave closes the queue: no sequence can come behind it. */
+static void finish_input(void *context)
 {
-    wgi_road *road = argument;
-    const wgi_road_options *options = &road->options;
-    wg_status status = WG_OK;
-    wg_error err = {0};
-    wg_document document;
-    int has_document = 1;
+    wgi_road *road = context;
 
-    while (status == WG_OK && !atomic_load(&road->is_ending)) {
-        uint64_t begin = wgi_clock_ns();
-        status = options->next(options->context, &document, &has_document, &err);
-        atomic_fetch_add(&road->read_ns, wgi_clock_ns() - begin);
-        if (status != WG_OK || !has_document) break;
-        status = wgi_window_add(&road->window, &document, cut_pending, road, &err);
-        atomic_fetch_add(&road->documents_read, 1);
-    }
-    if (status != WG_OK && status != WG_ERR_CLOSED && status != WG_ERR_INTERRUPTED)
-        wgi_road_fail(road, status, &err);
-    atomic_store(&road->is_input_done, true);
-    wgi_window_input_done(&road->window);
-    return NULL;
+    if (road->engine) wgi_engine_finish(road->engine);
+    if (road->padded) wgi_padded_finish(road->padded);
+    if (road->crew) wgi_crew_wake(road->crew);
 }
 
-static void *tokenizer_body(void *argument)
+static wg_status start_intake(wgi_road *road, wg_error *err)
 {
-    wgi_road *road = argument;
-    wg_encoding encoding = {0};
-    wgi_buf text = {0};
-    wg_error err = {0};
-    wgi_entry *entry;
-
-    while ((entry = wgi_window_claim(&road->window))) {
-        wg_status status = wgi_road_tokenize(road, entry, &encoding, &text, &err);
-        if (status != WG_OK) {
-            if (status != WG_ERR_CLOSED) wgi_road_fail(road, status, &err);
-            break;
-        }
-    }
-    /* The last tokenizer to leave closes the queue: no sequence can come behind it. */
-    if (atomic_fetch_sub(&road->tokenizers_left, 1) == 1) {
-        if (road->engine) wgi_engine_finish(road->engine);
-        if (road->padded) wgi_padded_finish(road->padded);
-        if (road->crew) wgi_crew_wake(road->crew);
-    }
-    wg_encoding_fini(&encoding);
-    wgi_buf_fini(&text);
-    return NULL;
+    return wgi_intake_start(&road->intake,
+                            &(wgi_intake_options){
+                                .window = &road->window,
+                                .rules = &road->rules,
+                                .thread_count = road->tally.tokenizer_thread_count,
+                                .context = road,
+                                .next = road->options.next,
+                                .next_context = road->options.context,
+                                .before_wait = cut_pending,
+                                .encoded = wgi_road_encoded,
+                                .left = finish_input,
+                                .failed = wgi_road_fail,
+                            },
+                            err);
 }
 
 /* ------------------------------------------------------------------------------ workers */
@@ -213,7 +196,8 @@ static void write_rows(wgi_road *road)
 {
     wg_status status = WG_OK;
     wg_error err = {0};
-    uint64_t flushed_ns = wgi_clock_ns();
+    uint64_t flushed_ns = wgi_clock_ns(), ticked_ns = flushed_ns;
+    bool is_dropped = false; /* by tick: nobody waits for the bins in flight */
 
     while (status == WG_OK) {
         wgi_entry *entry = wgi_window_take(&road->window, WRITER_WAIT_MS);
@@ -224,7 +208,12 @@ static void write_rows(wgi_road *road)
         } else if (wgi_window_is_drained(&road->window) || atomic_load(&road->is_ending)) {
             break;
         }
-        if (atomic_load(&road->is_stop_asked)) {
+        if (status == WG_OK && road->options.tick && wgi_clock_ns() - ticked_ns >= TICK_NS) {
+            is_dropped = road->options.tick(road->options.context) != 0;
+            if (is_dropped) wgi_road_stop(road);
+            ticked_ns = wgi_clock_ns();
+        }
+        if (status == WG_OK && atomic_load(&road->is_stop_asked)) {
             status = wgi_fail(&err, WG_ERR_INTERRUPTED, "stopped on request");
             break;
         }
@@ -234,6 +223,7 @@ static void write_rows(wgi_road *road)
         }
     }
     if (status != WG_OK) wgi_road_fail(road, status, &err);
+    if (is_dropped) throw_away(road);
 }
 
 /* After a stop: the bins in flight are finished, and every done row at the head is written. */
@@ -261,15 +251,8 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
 {
     wg_status status = WG_OK;
     wg_error first = {0};
-    pthread_t reader, tokenizers[TOKENIZER_THREADS_MAX];
-    uint32_t tokenizer_count = 0;
-    bool has_reader = false;
-    uint32_t wanted = road->tally.tokenizer_thread_count;
 
     atomic_store(&road->begin_ns, wgi_clock_ns());
-    if (wanted > TOKENIZER_THREADS_MAX) wanted = TOKENIZER_THREADS_MAX;
-    atomic_store(&road->tokenizers_left, (int)wanted);
-
     if (!road->options.plan_only)
         status = wgi_crew_open(&road->crew,
                                &(wgi_crew_options){.lane_count = road->tally.thread_count,
@@ -277,17 +260,7 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
                                                    .run = run_bin,
                                                    .context = road},
                                &first);
-    while (status == WG_OK && tokenizer_count < wanted) {
-        char name[24];
-        int length = snprintf(name, sizeof(name), "wg-tok-%u", tokenizer_count);
-        (void)length;
-        status = wgi_thread_start(&tokenizers[tokenizer_count], name, tokenizer_body, road, &first);
-        if (status == WG_OK) tokenizer_count++;
-    }
-    if (status == WG_OK) {
-        status = wgi_thread_start(&reader, "wg-read", reader_body, road, &first);
-        has_reader = status == WG_OK;
-    }
+    if (status == WG_OK) status = start_intake(road, &first);
     if (status == WG_OK)
         write_rows(road);
     else
@@ -295,9 +268,7 @@ wg_status wgi_road_run(wgi_road *road, wg_error *err)
 
     if (road->failure != WG_OK && road->options.interrupt)
         road->options.interrupt(road->options.context);
-    if (has_reader) (void)pthread_join(reader, NULL);
-    for (uint32_t i = 0; i < tokenizer_count; i++)
-        (void)pthread_join(tokenizers[i], NULL);
+    wgi_intake_join(&road->intake);
     wgi_crew_join(road->crew); /* freed after the engine, whose packer may still wake it */
     write_rest(road);
 
@@ -312,11 +283,11 @@ wg_progress wgi_road_progress(const wgi_road *road)
     uint64_t begin = atomic_load(&road->begin_ns);
 
     return (wg_progress){
-        .documents_read = atomic_load(&road->documents_read),
+        .documents_read = atomic_load(&road->intake.documents_read),
         .documents_done = atomic_load(&road->documents_done),
         .documents_failed = atomic_load(&road->documents_failed),
         .tokens_done = atomic_load(&road->tokens_done),
-        .input_is_done = atomic_load(&road->is_input_done),
+        .input_is_done = atomic_load(&road->intake.is_input_done),
         .seconds = begin ? (double)(wgi_clock_ns() - begin) * 1e-9 : 0,
     };
 }

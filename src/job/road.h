@@ -26,6 +26,11 @@ typedef struct wgi_road_options {
     wg_status (*put)(void *context, const wgi_row *row, wg_error *err);
     wg_status (*flush)(void *context, wg_error *err); /* NULL: none; called about once a second */
     void (*interrupt)(void *context);                 /* NULL: none; wakes a next() that waits */
+    /*
+     * NULL: none; called a few times a second where put runs; other than 0 is a wgi_road_stop, and
+     * the bins in flight are not finished.
+     */
+    int (*tick)(void *context);
     void *context;
 } wgi_road_options;
 

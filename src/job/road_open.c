@@ -32,7 +32,10 @@ static wg_status settle_limit(wgi_road *road, wg_error *err)
                         positions, model->path);
     road->tally.token_count_max = asked ? asked : model->modules.token_count_default;
     road->tally.token_count_rule = asked ? "option" : model->modules.length_rule;
-    road->encode = (wg_encode_options){
+    road->rules.tokenizer = model->tokenizer;
+    road->rules.path = model->path;
+    road->rules.row_count = model->description.vocabulary_count;
+    road->rules.encode = (wg_encode_options){
         .token_count_max = road->tally.token_count_max,
         .truncate = road->options.embed.truncate,
         .plain_specials = road->options.embed.plain_specials,
@@ -40,7 +43,7 @@ static wg_status settle_limit(wgi_road *road, wg_error *err)
     /* A limit without room for the template's special tokens would fail every text. */
     wg_encoding trial = {0};
     wg_status status =
-        wg_tokenizer_encode(model->tokenizer, "", 0, NULL, 0, &road->encode, &trial, err);
+        wg_tokenizer_encode(model->tokenizer, "", 0, NULL, 0, &road->rules.encode, &trial, err);
     wg_encoding_fini(&trial);
     return status == WG_ERR_LIMIT ? WG_OK : status;
 }
@@ -62,18 +65,19 @@ static wg_status settle_prompt(wgi_road *road, wg_error *err)
     const char *name = embed->prompt_name ? embed->prompt_name : modules->default_prompt_name;
     wg_encoding encoding = {0};
     wg_status status = WG_OK;
+    const char *prompt = embed->prompt ? embed->prompt : name ? find_prompt(modules, name) : "";
 
-    road->prompt = embed->prompt ? embed->prompt : name ? find_prompt(modules, name) : "";
-    if (!road->prompt)
+    if (!prompt)
         return wgi_fail(err, WG_ERR_ARGUMENT,
                         "prompt name \"%s\" is not in config_sentence_transformers.json of %s",
                         name, road->options.model->path);
-    road->prompt_bytes = strlen(road->prompt);
-    if (modules->include_prompt || road->prompt_bytes == 0) return WG_OK;
+    road->rules.prompt = prompt;
+    road->rules.prompt_bytes = strlen(prompt);
+    if (modules->include_prompt || !*prompt) return WG_OK;
 
     /* Tokens that the prompt puts before the text: all of its own but the closing special ones. */
-    status = wg_tokenizer_encode(road->options.model->tokenizer, road->prompt, road->prompt_bytes,
-                                 NULL, 0, NULL, &encoding, err);
+    status = wg_tokenizer_encode(road->options.model->tokenizer, prompt, strlen(prompt), NULL, 0,
+                                 NULL, &encoding, err);
     if (status == WG_OK) road->prompt_skip = encoding.content_end;
     wg_encoding_fini(&encoding);
     return status;

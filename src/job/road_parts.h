@@ -9,6 +9,7 @@
 
 #include "base/crew.h"
 #include "engine/feed.h"
+#include "job/intake.h"
 #include "job/padded.h"
 #include "job/road.h"
 #include "job/window.h"
@@ -26,13 +27,12 @@ typedef struct wgi_lane {
 struct wgi_road {
     wgi_road_options options;
     wgi_embed_head head;
-    wg_encode_options encode;
-    const char *prompt; /* "" without one */
-    size_t prompt_bytes;
+    wgi_text_rules rules;
     size_t prompt_skip; /* tokens that the model leaves out of pooling */
 
     unsigned tightness; /* of the footprint that was settled on */
     wgi_window window;
+    wgi_intake intake;
     wgi_engine *engine; /* packed, or NULL */
     wgi_padded *padded; /* padded, or NULL */
     wgi_crew *crew;
@@ -46,12 +46,9 @@ struct wgi_road {
 
     wgi_tally tally;
     atomic_ulong begin_ns;
-    atomic_bool is_input_done;
     atomic_bool is_stop_asked, is_ending;
     atomic_bool is_broken; /* ends because of an error: no bin in flight counts any more */
-    atomic_int tokenizers_left;
-    atomic_ulong read_ns, tokenize_ns;
-    atomic_ulong documents_read, documents_done, documents_failed, tokens_done;
+    atomic_ulong documents_done, documents_failed, tokens_done;
 
     pthread_mutex_t lock;
     wg_status failure;
@@ -59,8 +56,8 @@ struct wgi_road {
 };
 
 /* road_work.c */
-wg_status wgi_road_tokenize(wgi_road *road, wgi_entry *entry, wg_encoding *encoding, wgi_buf *text,
-                            wg_error *err);
+/* A tokenizer thread has the ids of a document: they go to the engine. */
+wg_status wgi_road_encoded(void *context, wgi_entry *entry, const wgi_ids *ids, wg_error *err);
 /*
  * Runs a bin and hands its vectors on. WG_ERR_NO_MEMORY: no document of it was touched. After
  * another error the device is not asked again.
@@ -80,6 +77,6 @@ void wgi_road_hook_set(wgi_road_hook *hook, void *context);
 
 /* road.c */
 void wgi_road_bin_ready(void *context); /* the engine calls it */
-void wgi_road_fail(wgi_road *road, wg_status status, const wg_error *err);
+void wgi_road_fail(void *road, wg_status status, const wg_error *err);
 
 #endif

@@ -1,119 +1,26 @@
 /*
- * road_work.c - what is done to one document (tokenise, limit, hand on) and to one bin (forward
- * pass, pooling). What goes wrong with a document is written into its entry, and the run goes on.
+ * road_work.c - what is done to one document with its ids (hand on) and to one bin (forward pass,
+ * pooling). What goes wrong with a document is written into its entry, and the run goes on.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/os_clock.h"
 #include "base/os_memory.h"
 #include "engine/pack.h"
 #include "job/road_parts.h"
 
-__attribute__((format(printf, 3, 4))) static void entry_fail(wgi_entry *entry, wg_failure failure,
-                                                             const char *format, ...)
+wg_status wgi_road_encoded(void *context, wgi_entry *entry, const wgi_ids *ids, wg_error *err)
 {
-    va_list arguments;
+    wgi_road *road = context;
 
-    entry->failure = failure;
-    va_start(arguments, format);
-    (void)vsnprintf(entry->reason, sizeof(entry->reason), format, arguments);
-    va_end(arguments);
-}
-
-/* Ready ids are limited as text is, but no special token is known in them. */
-static void limit_ids(const wgi_road *road, wgi_entry *entry, const int32_t **ids, size_t *count)
-{
-    size_t most = road->encode.token_count_max;
-
-    *ids = entry->ids;
-    *count = entry->id_count;
-    if (*count <= most) return;
-    if (road->encode.truncate == WG_TRUNCATE_ERROR) {
-        entry_fail(entry, WG_FAILURE_TOO_LONG, "%zu tokens, the limit is %zu", *count, most);
-        return;
-    }
-    if (road->encode.truncate == WG_TRUNCATE_TAIL) *ids += *count - most;
-    *count = most;
-    entry->is_truncated = true;
-}
-
-static wg_status encode_text(wgi_road *road, wgi_entry *entry, wg_encoding *encoding,
-                             wgi_buf *joined, wg_error *err)
-{
-    const wg_tokenizer *tokenizer = road->options.model->tokenizer;
-    const wgi_buf *text = &entry->text;
-    wg_error why = {0};
-
-    if (!tokenizer)
-        return wgi_fail(err, WG_ERR_UNSUPPORTED,
-                        "%s: this file has no tokenizer that is read here: give records with token "
-                        "ids (ids_field)",
-                        road->options.model->path);
-    if (road->prompt_bytes) {
-        joined->count = 0;
-        wg_status status = wgi_buf_append(joined, road->prompt, road->prompt_bytes, err);
-        if (status == WG_OK) status = wgi_buf_append(joined, text->data, text->count, err);
-        if (status != WG_OK) return status;
-        text = joined;
-    }
-    wg_status status = wg_tokenizer_encode(tokenizer, text->data ? text->data : "", text->count,
-                                           NULL, 0, &road->encode, encoding, &why);
-    if (status == WG_ERR_LIMIT) {
-        entry_fail(entry, WG_FAILURE_TOO_LONG, "%s", why.message);
-        return WG_OK;
-    }
-    if (status != WG_OK && err) *err = why;
-    entry->is_truncated = status == WG_OK && encoding->is_truncated;
-    return status;
-}
-
-/* An id that the embedding has no row for fails its document, not the run. */
-static void check_ids(const wgi_road *road, wgi_entry *entry, const int32_t *ids, size_t count)
-{
-    uint64_t rows = road->options.model->description.vocabulary_count;
-
-    for (size_t i = 0; i < count; i++) {
-        if (ids[i] >= 0 && (uint64_t)ids[i] < rows) continue;
-        entry_fail(entry, WG_FAILURE_BAD_TOKEN, "token id %d at %zu, the embedding has %llu rows",
-                   (int)ids[i], i, (unsigned long long)rows);
-        return;
-    }
-}
-
-wg_status wgi_road_tokenize(wgi_road *road, wgi_entry *entry, wg_encoding *encoding, wgi_buf *text,
-                            wg_error *err)
-{
-    wg_status status = WG_OK;
-    uint64_t begin = wgi_clock_ns();
-    const int32_t *ids, *type_ids = NULL;
-    size_t count;
-
-    if (entry->has_ids) {
-        limit_ids(road, entry, &ids, &count);
-    } else {
-        status = encode_text(road, entry, encoding, text, err);
-        ids = encoding->token_ids;
-        type_ids = encoding->type_ids;
-        count = encoding->token_count;
-    }
-    entry->text.count = 0;
-    if (status != WG_OK) return status;
-    if (entry->failure == WG_FAILURE_NONE && count == 0)
-        entry_fail(entry, WG_FAILURE_NO_TOKENS, "the tokenizer gives no token for this text");
-    if (entry->failure == WG_FAILURE_NONE) check_ids(road, entry, ids, count);
-    atomic_fetch_add(&road->tokenize_ns, wgi_clock_ns() - begin);
-
-    if (entry->failure == WG_FAILURE_NONE) entry->token_count = (uint32_t)count;
     if (entry->failure != WG_FAILURE_NONE || road->options.plan_only) {
         wgi_window_finish(&road->window, entry);
         return WG_OK;
     }
     if (road->padded)
-        return wgi_padded_push(road->padded, entry->ordinal, ids, type_ids, count, err);
-    return wgi_engine_push(road->engine, entry->ordinal, ids, type_ids, count, err);
+        return wgi_padded_push(road->padded, entry->ordinal, ids->token_ids, ids->type_ids,
+                               ids->count, err);
+    return wgi_engine_push(road->engine, entry->ordinal, ids->token_ids, ids->type_ids, ids->count,
+                           err);
 }
 
 /* 2 x multiply-adds: linear layers over T rows, QK^T and PV over each text's own keys. */
@@ -172,7 +79,7 @@ static void pool_segment(wgi_road *road, const wgi_bin *bin, size_t s, wgi_view 
 
     if (!wgi_embed_pool(&road->head, first, segment->count, road->prompt_skip, entry->vectors,
                         scratch))
-        entry_fail(entry, WG_FAILURE_NOT_FINITE, "the vector of this text is not finite");
+        wgi_entry_fail(entry, WG_FAILURE_NOT_FINITE, "the vector of this text is not finite");
     wgi_window_finish(&road->window, entry);
 }
 
@@ -242,9 +149,9 @@ void wgi_road_give_up(wgi_road *road, const wgi_bin *bin)
     wgi_entry *entry = wgi_window_find(&road->window, bin->sequence_ids[0]);
 
     if (!entry) return;
-    entry_fail(entry, WG_FAILURE_NO_MEMORY,
-               "no memory to run this text of %zu tokens, not even alone in its bin",
-               bin->token_count);
+    wgi_entry_fail(entry, WG_FAILURE_NO_MEMORY,
+                   "no memory to run this text of %zu tokens, not even alone in its bin",
+                   bin->token_count);
     entry->vector_count = 0;
     wgi_window_finish(&road->window, entry);
 }
@@ -295,7 +202,7 @@ void wgi_road_settle(wgi_road *road)
         tally->pool_s += (double)lane->pool_ns * 1e-9;
     }
     if (road->options.plan_only && road->length_count) settle_plan(road);
-    tally->read_s = (double)atomic_load(&road->read_ns) * 1e-9;
-    tally->tokenize_s = (double)atomic_load(&road->tokenize_ns) * 1e-9;
+    tally->read_s = (double)atomic_load(&road->intake.read_ns) * 1e-9;
+    tally->tokenize_s = (double)atomic_load(&road->intake.tokenize_ns) * 1e-9;
     tally->peak_bytes = wgi_memory_peak_rss();
 }

@@ -274,10 +274,15 @@ wg_status wg_model_verify(const wg_model *model, const wg_verify_options *option
     wg_status status = WG_OK;
     collection all = {0};
     wgi_texts texts;
+    wg_verify_options own;
 
     if (!model || !options || !out)
         return wgi_fail(err, WG_ERR_ARGUMENT, "wg_model_verify: model, options or out is NULL");
     *out = (wg_verify){0};
+    own = *options;
+    own.embed.tick = NULL; /* is for wg_model_embed: here no part counts towards a whole */
+    own.embed.failed = NULL;
+    options = &own;
     if (options->embed.pooling == WG_POOLING_NONE)
         return wgi_fail(err, WG_ERR_ARGUMENT,
                         "vectors of texts are compared: pooling none has none");

@@ -59,6 +59,16 @@ static const struct activation_row {
     {"linear", WGI_ACTIVATION_NONE},
 };
 
+bool wgi_activation_find(const char *name, wgi_activation *out)
+{
+    for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++) {
+        if (strcmp(name, activations[i].name) != 0) continue;
+        *out = activations[i].activation;
+        return true;
+    }
+    return false;
+}
+
 /* Keys whose value must be false, and keys whose value must be empty. */
 static const char *const false_keys[] = {"is_decoder", "add_cross_attention", "is_encoder_decoder"};
 static const char *const empty_keys[] = {"pruned_heads", "quantization_config", "auto_map",
@@ -96,11 +106,7 @@ static wg_status read_activation(config_reading *reading, wg_error *err)
     wg_status status = wgi_settings_string(&reading->settings, key, &reading->text, err);
 
     if (status != WG_OK) return status;
-    for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++) {
-        if (!text_is(reading, activations[i].name)) continue;
-        reading->activation = activations[i].activation;
-        return WG_OK;
-    }
+    if (wgi_activation_find(reading->text.data, &reading->activation)) return WG_OK;
     return refuse_text(reading, key, "gelu, gelu_new, relu, silu, tanh", err);
 }
 

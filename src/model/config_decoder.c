@@ -192,16 +192,19 @@ static wg_status refuse_text(const decoder_reading *reading, const char *key, co
 
 /* ----------------------------------------------------------------------------------- values */
 
-static wg_status read_number(decoder_reading *reading, const char *key, double *out, wg_error *err)
+#define NUMBER_MOST 1e15 /* like the least, far beyond any model, and what a float can hold */
+
+static wg_status read_number(decoder_reading *reading, const char *key, double most, double *out,
+                             wg_error *err)
 {
     double value = NAN;
 
     if (wgi_settings_take_null(&reading->settings)) return WG_OK;
     wg_status status = wgi_settings_double(&reading->settings, key, &value, err);
     if (status != WG_OK) return status;
-    if (!(value > 0 && value <= 1e15))
+    if (!(value >= 1e-30 && value <= most))
         return wgi_settings_fail(&reading->settings, key, WG_ERR_FORMAT, err,
-                                 "%g is out of range (above 0)", value);
+                                 "%g is out of range (1e-30 to %g)", value, most);
     *out = value;
     return WG_OK;
 }
@@ -276,7 +279,7 @@ static wg_status read_rope_key(decoder_reading *reading, wgi_slice key, rope_rea
     if (wgi_slice_is(key, "type")) return read_rope_type(reading, "type", rope, err);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (wgi_slice_is(key, numbers[i].key))
-            return read_number(reading, numbers[i].key, numbers[i].out, err);
+            return read_number(reading, numbers[i].key, NUMBER_MOST, numbers[i].out, err);
     return wgi_settings_skip(&reading->settings, err);
 }
 
@@ -390,7 +393,8 @@ static wg_status read_key(decoder_reading *reading, wgi_slice key, wg_error *err
     if (wgi_slice_is(key, "_sliding_window_pattern")) return read_size(reading, WINDOW_PERIOD, err);
     for (size_t i = 0; i < NUMBER_COUNT; i++)
         if (wgi_slice_is(key, number_keys[i]))
-            return read_number(reading, number_keys[i], &reading->numbers[i], err);
+            return read_number(reading, number_keys[i], i == EPSILON ? 1 : NUMBER_MOST,
+                               &reading->numbers[i], err);
     for (size_t i = 0; i < FLAG_COUNT; i++)
         if (wgi_slice_is(key, flag_keys[i])) {
             if (wgi_settings_take_null(settings)) return WG_OK;

@@ -120,7 +120,15 @@ static wg_status describe(const wgi_gguf_fields *fields, const wgi_gguf *gguf, w
     (void)snprintf(out->architecture, sizeof(out->architecture), "%s",
                    wgi_gguf_architecture_name(fields->architecture));
     WGI_TRY(describe_pooling(fields, wgi_gguf_path(gguf), out, err));
-    if (fields->architecture != WGI_GGUF_BERT) WGI_TRY(describe_decoder(fields, gguf, out, err));
+    if (fields->architecture != WGI_GGUF_BERT) {
+        WGI_TRY(describe_decoder(fields, gguf, out, err));
+    } else if (fields->key_head_count != fields->head_count) {
+        status = wgi_fail(err, WG_ERR_UNSUPPORTED,
+                          "%s: not supported yet: a BERT with attention.head_count_kv %llu, which "
+                          "is not attention.head_count %llu",
+                          wgi_gguf_path(gguf), (unsigned long long)fields->key_head_count,
+                          (unsigned long long)fields->head_count);
+    }
 
 cleanup:
     return status;

@@ -23,23 +23,16 @@
  */
 #include "model/decoder.h"
 
-#include <math.h>
-
-#include "base/alloc.h"
 #include "model/decoder_parts.h"
+#include "model/pass.h"
 
 /* ----------------------------------------------------------------------------------- plan */
-
-/* Query rows [first, first + count) of segment `segment`: what attention takes at once. */
-typedef struct stretch {
-    uint32_t segment, first, count;
-} stretch;
 
 typedef struct bin_parts {
     wgi_view hidden, context;
     wgi_view angles[WGI_ROPES];
     void *qkv;
-    stretch *stretches;
+    wgi_stretch *stretches;
 } bin_parts;
 
 typedef struct lane_parts {
@@ -48,40 +41,20 @@ typedef struct lane_parts {
     void *scratch;
 } lane_parts;
 
-/* The next part of `base` (NULL: only counting); *at stays SIZE_MAX once anything overflows. */
-static void *carve(char *base, size_t *at, size_t count, size_t item_bytes)
-{
-    size_t bytes, begin = *at;
-
-    if (!wgi_mul(count, item_bytes, &bytes) || !wgi_add(bytes, WGI_BYTE_ALIGN - 1, &bytes) ||
-        !wgi_add(begin, bytes / WGI_BYTE_ALIGN * WGI_BYTE_ALIGN, at))
-        *at = SIZE_MAX;
-    return base ? base + begin : NULL;
-}
-
-/* Rows of `columns` floats. */
-static wgi_view carve_view(char *base, size_t *at, size_t rows, size_t columns)
-{
-    wgi_view view = {.stride = wgi_view_stride(columns)};
-
-    view.data = carve(base, at, rows, view.stride * sizeof(float));
-    return view;
-}
-
 static size_t carve_bin(const wgi_decoder *decoder, size_t tokens, char *base, bin_parts *parts)
 {
     const wgi_description *d = &decoder->description;
-    size_t at = 0, stretches = tokens + tokens / decoder->backend->attend_rows;
+    size_t at = 0, stretches = wgi_stretches_most(decoder->backend, tokens);
 
-    parts->hidden = carve_view(base, &at, tokens, d->hidden_count);
-    parts->context = carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
+    parts->hidden = wgi_carve_view(base, &at, tokens, d->hidden_count);
+    parts->context = wgi_carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
     parts->qkv =
-        carve(base, &at, 1, decoder->backend->qkv_bytes(decoder->layers[0].attention, tokens));
+        wgi_carve(base, &at, 1, decoder->backend->qkv_bytes(decoder->layers[0].attention, tokens));
     for (size_t i = 0; i < WGI_ROPES; i++)
         parts->angles[i] = decoder->frequencies[i]
-                               ? carve_view(base, &at, tokens, d->decoder.rotary_count)
+                               ? wgi_carve_view(base, &at, tokens, d->decoder.rotary_count)
                                : parts->angles[0];
-    parts->stretches = carve(base, &at, stretches, sizeof(stretch));
+    parts->stretches = wgi_carve(base, &at, stretches, sizeof(wgi_stretch));
     return at;
 }
 
@@ -91,10 +64,10 @@ static size_t carve_lane(const wgi_decoder *decoder, char *base, lane_parts *par
     const wgi_description *d = &decoder->description;
     size_t at = 0;
 
-    parts->normed = carve_view(base, &at, backend->block_rows, d->hidden_count);
-    parts->wide = carve_view(base, &at, backend->block_rows, d->feed_forward_count);
+    parts->normed = wgi_carve_view(base, &at, backend->block_rows, d->hidden_count);
+    parts->wide = wgi_carve_view(base, &at, backend->block_rows, d->feed_forward_count);
     parts->scratch =
-        carve(base, &at, 1, backend->scratch_bytes(backend, decoder->layers[0].attention));
+        wgi_carve(base, &at, 1, backend->scratch_bytes(backend, decoder->layers[0].attention));
     return at;
 }
 
@@ -159,15 +132,6 @@ static void next_qkv(const run_state *state, const block *b)
     backend->rotate(backend, next->attention, &rotary, state->parts.qkv, rows, b->row, b->rows);
 }
 
-static void turn(const double *frequencies, size_t half, int32_t position, float *out)
-{
-    for (size_t j = 0; j < half; j++) {
-        double angle = (double)position * frequencies[j];
-        out[j] = (float)cos(angle);
-        out[half + j] = (float)sin(angle);
-    }
-}
-
 static void embed_block(void *context, size_t index, size_t lane)
 {
     const run_state *state = context;
@@ -185,8 +149,8 @@ static void embed_block(void *context, size_t index, size_t lane)
     for (size_t i = 0; i < WGI_ROPES && decoder->frequencies[i]; i++) {
         wgi_view angles = wgi_view_from(state->parts.angles[i], b.row);
         for (size_t row = 0; row < b.rows; row++)
-            turn(decoder->frequencies[i], traits->rotary_count / 2, bin->position_ids[b.row + row],
-                 angles.data + row * angles.stride);
+            wgi_angles_turn(decoder->frequencies[i], traits->rotary_count / 2,
+                            bin->position_ids[b.row + row], angles.data + row * angles.stride);
     }
     next_qkv(state, &b);
 }
@@ -196,11 +160,7 @@ static void attend_item(void *context, size_t index, size_t lane)
     const run_state *state = context;
     const wgi_backend *backend = state->decoder->backend;
     uint32_t heads = state->decoder->description.key_head_count;
-    const stretch *part = &state->parts.stretches[index / heads];
-    wgi_attend_item item = {.segment = state->bin->segments[part->segment],
-                            .first = part->first,
-                            .count = part->count,
-                            .key_head = (uint32_t)(index % heads)};
+    wgi_attend_item item = wgi_stretch_item(state->bin, state->parts.stretches, index, heads);
     lane_parts parts;
 
     (void)carve_lane(state->decoder, state->forward->lane_memory[lane], &parts);
@@ -260,34 +220,6 @@ static void final_block(void *context, size_t index, size_t lane)
     backend->rms_norm(backend, &state->decoder->final_norm, b.hidden, b.hidden, b.rows);
 }
 
-/* Ids index a table, so they are looked at whatever the caller promised. */
-static wg_status check_ids(const wgi_description *d, const wgi_bin *bin, wg_error *err)
-{
-    for (size_t i = 0; i < bin->token_count; i++) {
-        if ((uint64_t)(uint32_t)bin->token_ids[i] >= d->vocabulary_count)
-            return wgi_fail(err, WG_ERR_ARGUMENT, "row %zu: token id %d, the model has %llu", i,
-                            (int)bin->token_ids[i], (unsigned long long)d->vocabulary_count);
-        if ((uint32_t)bin->position_ids[i] >= d->position_count)
-            return wgi_fail(err, WG_ERR_ARGUMENT, "row %zu: position %d, the model has %u", i,
-                            (int)bin->position_ids[i], d->position_count);
-    }
-    return WG_OK;
-}
-
-static size_t cut_stretches(const wgi_bin *bin, size_t rows, stretch *stretches)
-{
-    size_t count = 0;
-
-    for (size_t s = 0; s < bin->sequence_count; s++)
-        for (size_t first = 0; first < bin->segments[s].count; first += rows) {
-            size_t left = bin->segments[s].count - first;
-            stretches[count++] = (stretch){.segment = (uint32_t)s,
-                                           .first = (uint32_t)first,
-                                           .count = (uint32_t)(left < rows ? left : rows)};
-        }
-    return count;
-}
-
 static void probe(const run_state *state, uint32_t layer)
 {
     const wgi_forward *forward = state->forward;
@@ -303,11 +235,11 @@ wg_status wgi_decoder_run(const wgi_decoder *decoder, const wgi_bin *bin,
     size_t height = decoder->backend->block_rows;
     size_t blocks = (bin->token_count + height - 1) / height, stretches;
     run_state state = {.decoder = decoder, .bin = bin, .forward = forward};
-    wg_status status = check_ids(d, bin, err);
+    wg_status status = wgi_bin_ids_check(d, bin, err);
 
     if (status != WG_OK) return status;
     (void)carve_bin(decoder, bin->token_count, forward->bin_memory, &state.parts);
-    stretches = cut_stretches(bin, decoder->backend->attend_rows, state.parts.stretches);
+    stretches = wgi_stretches_cut(bin, decoder->backend->attend_rows, state.parts.stretches);
 
     state.next = &decoder->layers[0];
     wgi_crew_loop(forward->crew, forward->lane, blocks, embed_block, &state);

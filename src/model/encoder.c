@@ -27,22 +27,16 @@
  */
 #include "model/encoder_parts.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "model/pass.h"
 
 /* ----------------------------------------------------------------------------------- plan */
-
-/* Query rows [first, first + count) of segment `segment`: what attention takes at once. */
-typedef struct stretch {
-    uint32_t segment, first, count;
-} stretch;
 
 typedef struct bin_parts {
     wgi_view hidden, context;
     void *qkv;
-    stretch *stretches;
+    wgi_stretch *stretches;
     wgi_view angles[WGI_ENCODER_ROPES]; /* data NULL: none */
     int32_t *positions;                 /* [T]; NULL: the bin's own hold */
 } bin_parts;
@@ -53,43 +47,23 @@ typedef struct lane_parts {
     void *scratch;
 } lane_parts;
 
-/* The next part of `base` (NULL: only counting); *at stays SIZE_MAX once anything overflows. */
-static void *carve(char *base, size_t *at, size_t count, size_t item_bytes)
-{
-    size_t bytes, begin = *at;
-
-    if (!wgi_mul(count, item_bytes, &bytes) || !wgi_add(bytes, WGI_BYTE_ALIGN - 1, &bytes) ||
-        !wgi_add(begin, bytes / WGI_BYTE_ALIGN * WGI_BYTE_ALIGN, at))
-        *at = SIZE_MAX;
-    return base ? base + begin : NULL;
-}
-
-/* Rows of `columns` floats. */
-static wgi_view carve_view(char *base, size_t *at, size_t rows, size_t columns)
-{
-    wgi_view view = {.stride = wgi_view_stride(columns)};
-
-    view.data = carve(base, at, rows, view.stride * sizeof(float));
-    return view;
-}
-
 static size_t carve_bin(const wgi_encoder *encoder, size_t tokens, char *base, bin_parts *parts)
 {
     const wgi_description *d = &encoder->description;
-    size_t at = 0, stretches = tokens + tokens / encoder->backend->attend_rows;
+    size_t at = 0, stretches = wgi_stretches_most(encoder->backend, tokens);
 
-    parts->hidden = carve_view(base, &at, tokens, d->hidden_count);
-    parts->context = carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
-    parts->qkv = carve(
+    parts->hidden = wgi_carve_view(base, &at, tokens, d->hidden_count);
+    parts->context = wgi_carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
+    parts->qkv = wgi_carve(
         base, &at, 1,
         d->layer_count ? encoder->backend->qkv_bytes(encoder->layers[0].attention, tokens) : 0);
-    parts->stretches = carve(base, &at, stretches, sizeof(stretch));
+    parts->stretches = wgi_carve(base, &at, stretches, sizeof(wgi_stretch));
     for (size_t i = 0; i < WGI_ENCODER_ROPES; i++)
         parts->angles[i] = encoder->frequencies[i]
-                               ? carve_view(base, &at, tokens, d->encoder.rotary_count)
+                               ? wgi_carve_view(base, &at, tokens, d->encoder.rotary_count)
                                : (wgi_view){NULL, 0};
     parts->positions = NULL;
-    if (encoder->family->has_pad) parts->positions = carve(base, &at, tokens, sizeof(int32_t));
+    if (encoder->family->has_pad) parts->positions = wgi_carve(base, &at, tokens, sizeof(int32_t));
     return at;
 }
 
@@ -101,11 +75,12 @@ static size_t carve_lane(const wgi_encoder *encoder, char *base, lane_parts *par
     size_t at = 0;
 
     parts->wide =
-        carve_view(base, &at, backend->block_rows, encoder->description.feed_forward_count);
-    parts->normed = encoder->family->is_norm_before ? carve_view(base, &at, backend->block_rows,
-                                                                 encoder->description.hidden_count)
-                                                    : (wgi_view){NULL, 0};
-    parts->scratch = carve(base, &at, 1, backend->scratch_bytes(backend, attention));
+        wgi_carve_view(base, &at, backend->block_rows, encoder->description.feed_forward_count);
+    parts->normed =
+        encoder->family->is_norm_before
+            ? wgi_carve_view(base, &at, backend->block_rows, encoder->description.hidden_count)
+            : (wgi_view){NULL, 0};
+    parts->scratch = wgi_carve(base, &at, 1, backend->scratch_bytes(backend, attention));
     return at;
 }
 
@@ -197,13 +172,8 @@ static void make_angles(const run_state *state, const block *b)
     for (size_t i = 0; i < WGI_ENCODER_ROPES && state->encoder->frequencies[i]; i++)
         for (size_t row = b->row; row < b->row + b->rows; row++) {
             float *out = state->parts.angles[i].data + row * state->parts.angles[i].stride;
-            double position = (double)state->bin->position_ids[row];
-
-            for (size_t j = 0; j < half; j++) {
-                double angle = position * state->encoder->frequencies[i][j];
-                out[j] = (float)cos(angle);
-                out[half + j] = (float)sin(angle);
-            }
+            wgi_angles_turn(state->encoder->frequencies[i], half, state->bin->position_ids[row],
+                            out);
         }
 }
 
@@ -229,11 +199,7 @@ static void attend_item(void *context, size_t index, size_t lane)
     const run_state *state = context;
     const wgi_backend *backend = state->encoder->backend;
     uint32_t heads = state->encoder->description.key_head_count;
-    const stretch *part = &state->parts.stretches[index / heads];
-    wgi_attend_item item = {.segment = state->bin->segments[part->segment],
-                            .first = part->first,
-                            .count = part->count,
-                            .key_head = (uint32_t)(index % heads)};
+    wgi_attend_item item = wgi_stretch_item(state->bin, state->parts.stretches, index, heads);
     lane_parts parts;
 
     (void)carve_lane(state->encoder, state->forward->lane_memory[lane], &parts);
@@ -274,23 +240,6 @@ static void final_block(void *context, size_t index, size_t lane)
     backend->layer_norm(backend, &state->encoder->final_norm, b.hidden, b.rows);
 }
 
-/* Ids index tables, so they are looked at whatever the caller promised. */
-static wg_status check_ids(const wgi_description *d, const wgi_bin *bin, wg_error *err)
-{
-    for (size_t i = 0; i < bin->token_count; i++) {
-        if ((uint64_t)(uint32_t)bin->token_ids[i] >= d->vocabulary_count)
-            return wgi_fail(err, WG_ERR_ARGUMENT, "row %zu: token id %d, the model has %llu", i,
-                            (int)bin->token_ids[i], (unsigned long long)d->vocabulary_count);
-        if (d->position_count && (uint32_t)bin->position_ids[i] >= d->position_count)
-            return wgi_fail(err, WG_ERR_ARGUMENT, "row %zu: position %d, the model has %u", i,
-                            (int)bin->position_ids[i], d->position_count);
-        if (d->type_count && (uint32_t)bin->type_ids[i] >= d->type_count)
-            return wgi_fail(err, WG_ERR_ARGUMENT, "row %zu: token type %d, the model has %u", i,
-                            (int)bin->type_ids[i], d->type_count);
-    }
-    return WG_OK;
-}
-
 /*
  * Where positions begin behind the padding id, a padding token that stands in a text has that id as
  * its position and is not counted by those behind it, as in the original.
@@ -311,20 +260,6 @@ static void set_positions(const wgi_description *d, const wgi_bin *bin, int32_t 
     }
 }
 
-static size_t cut_stretches(const wgi_bin *bin, size_t rows, stretch *stretches)
-{
-    size_t count = 0;
-
-    for (size_t s = 0; s < bin->sequence_count; s++)
-        for (size_t first = 0; first < bin->segments[s].count; first += rows) {
-            size_t left = bin->segments[s].count - first;
-            stretches[count++] = (stretch){.segment = (uint32_t)s,
-                                           .first = (uint32_t)first,
-                                           .count = (uint32_t)(left < rows ? left : rows)};
-        }
-    return count;
-}
-
 static void probe(const run_state *state, uint32_t layer)
 {
     const wgi_forward *forward = state->forward;
@@ -340,12 +275,12 @@ wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin,
     size_t height = encoder->backend->block_rows;
     size_t blocks = (bin->token_count + height - 1) / height, stretches;
     run_state state = {.encoder = encoder, .bin = bin, .forward = forward};
-    wg_status status = check_ids(d, bin, err);
+    wg_status status = wgi_bin_ids_check(d, bin, err);
 
     if (status != WG_OK) return status;
     (void)carve_bin(encoder, bin->token_count, forward->bin_memory, &state.parts);
     if (state.parts.positions) set_positions(d, bin, state.parts.positions);
-    stretches = cut_stretches(bin, encoder->backend->attend_rows, state.parts.stretches);
+    stretches = wgi_stretches_cut(bin, encoder->backend->attend_rows, state.parts.stretches);
 
     state.next = d->layer_count ? &encoder->layers[0] : NULL;
     wgi_crew_loop(forward->crew, forward->lane, blocks, embed_block, &state);

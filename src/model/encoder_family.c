@@ -6,6 +6,7 @@
  */
 #include "model/encoder_family.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Parts of initialisers that families of BERT's line share. */
@@ -27,6 +28,9 @@
                  .value = "attention.self.value", .out = "attention.output.dense",       \
                  .attention_norm = "attention.output.LayerNorm", BERT_LAYER_ENDS
 
+#define CLASSIFIER_PAIR \
+    .dense = "classifier.dense", .out = "classifier.out_proj", .activation = WGI_ACTIVATION_TANH
+
 static const wgi_encoder_family families[] = {
     {
         .model_type = "bert",
@@ -35,6 +39,10 @@ static const wgi_encoder_family families[] = {
         .epsilon_key = "layer_norm_eps",
         .epsilon = 1e-12,
         .names = {.prefix = "bert.", BERT_NAMES},
+        .head = {.dense = "pooler.dense",
+                 .is_dense_inside = true,
+                 .out = "classifier",
+                 .activation = WGI_ACTIVATION_TANH},
     },
     {
         .model_type = "roberta",
@@ -46,6 +54,7 @@ static const wgi_encoder_family families[] = {
         .pad_key = "pad_token_id",
         .pad_initial = 1,
         .names = {.prefix = "roberta.", BERT_NAMES},
+        .head = {CLASSIFIER_PAIR},
     },
     {
         .model_type = "xlm-roberta",
@@ -57,6 +66,7 @@ static const wgi_encoder_family families[] = {
         .pad_key = "pad_token_id",
         .pad_initial = 1,
         .names = {.prefix = "roberta.", BERT_NAMES},
+        .head = {CLASSIFIER_PAIR},
     },
     {
         .model_type = "distilbert",
@@ -79,6 +89,7 @@ static const wgi_encoder_family families[] = {
                   .down = "ffn.lin2",
                   .attention_norm = "sa_layer_norm",
                   .output_norm = "output_layer_norm"},
+        .head = {.dense = "pre_classifier", .out = "classifier", .activation = WGI_ACTIVATION_RELU},
     },
     {
         .model_type = "mpnet",
@@ -99,6 +110,7 @@ static const wgi_encoder_family families[] = {
                   .out = "attention.attn.o",
                   .attention_norm = "attention.LayerNorm",
                   BERT_LAYER_ENDS},
+        .head = {CLASSIFIER_PAIR},
     },
     {
         .model_type = "modernbert",
@@ -126,6 +138,11 @@ static const wgi_encoder_family families[] = {
                   .down = "mlp.Wo",
                   .attention_norm = "attn_norm",
                   .output_norm = "mlp_norm"},
+        .head = {.dense = "head.dense",
+                 .norm = "head.norm",
+                 .out = "classifier",
+                 .activation = WGI_ACTIVATION_GELU,
+                 .has_keys = true},
     },
 };
 
@@ -141,4 +158,14 @@ const wgi_encoder_family *wgi_encoder_family_find(const char *model_type)
     for (size_t i = 0; (family = wgi_encoder_family_at(i)); i++)
         if (strcmp(family->model_type, model_type) == 0) break;
     return family;
+}
+
+const char *wgi_encoder_prefix(const wgi_encoder_family *family, const wgi_weights *weights)
+{
+    const wgi_encoder_names *names = &family->names;
+    char bare[160], full[160];
+
+    (void)snprintf(bare, sizeof(bare), "%s.weight", names->token);
+    (void)snprintf(full, sizeof(full), "%s%s", names->prefix, bare);
+    return !wgi_weights_find(weights, bare) && wgi_weights_find(weights, full) ? names->prefix : "";
 }

@@ -46,6 +46,16 @@ typedef struct wgi_encoder_names {
     const char *attention_norm, *output_norm; /* about attention, about feed-forward */
 } wgi_encoder_names;
 
+/* The head of the family's ...ForSequenceClassification; names as above (head.c). */
+typedef struct wgi_head_names {
+    const char *dense; /* NULL: the family has no such class here */
+    const char *norm;  /* behind the activation; NULL: none */
+    const char *out;
+    wgi_activation activation; /* behind dense */
+    bool is_dense_inside; /* dense is a part of the encoder: it has the prefix (BERT's pooler) */
+    bool has_keys; /* classifier_pooling, classifier_activation, classifier_bias of config.json */
+} wgi_head_names;
+
 typedef struct wgi_encoder_family {
     const char *model_type;
     wgi_size_key sizes[WGI_SIZE_COUNT];
@@ -61,10 +71,14 @@ typedef struct wgi_encoder_family {
     bool has_pattern;       /* rotary positions and local layers: the keys of config_pattern.c */
     bool has_buckets;       /* relative_attention_num_buckets */
     wgi_encoder_names names;
+    wgi_head_names head;
 } wgi_encoder_family;
 
 /* The row of a model_type; NULL: not an encoder that is known. */
 const wgi_encoder_family *wgi_encoder_family_find(const char *model_type);
+/* What stands before the family's names in this file: its prefix where only that finds the tokens.
+ */
+const char *wgi_encoder_prefix(const wgi_encoder_family *family, const wgi_weights *weights);
 /* By place, NULL behind the last; for messages and tests. */
 const wgi_encoder_family *wgi_encoder_family_at(size_t index);
 

@@ -384,19 +384,6 @@ static wg_status make(wgi_encoder **out, const wgi_description *description,
     return open_frequencies(encoder, err);
 }
 
-/* The prefix of the file's names: none, or the family's where only that finds the tokens. */
-static void choose_prefix(opening *o)
-{
-    const wgi_encoder_names *names = &o->family->names;
-    char bare[160], full[160];
-
-    (void)snprintf(bare, sizeof(bare), "%s.weight", names->token);
-    (void)snprintf(full, sizeof(full), "%s%s", names->prefix, bare);
-    o->prefix = !wgi_weights_find(o->weights, bare) && wgi_weights_find(o->weights, full)
-                    ? names->prefix
-                    : "";
-}
-
 wg_status wgi_encoder_open(wgi_encoder **out, const wgi_description *description,
                            const wgi_weights *weights, const wgi_backend *backend, wg_error *err)
 {
@@ -415,7 +402,7 @@ wg_status wgi_encoder_open(wgi_encoder **out, const wgi_description *description
     WGI_TRY(make(&encoder, description, backend, o.family, err));
     o.encoder = encoder;
     o.norm_at = encoder->norms;
-    choose_prefix(&o);
+    o.prefix = wgi_encoder_prefix(o.family, weights);
     (void)snprintf(o.layer_text, sizeof(o.layer_text), "%s %u", key_of(&o, WGI_SIZE_LAYERS),
                    description->layer_count);
     WGI_TRY(open_embedding(&o));

@@ -19,14 +19,15 @@
 #define ALL               ((1u << WGI_GGUF_ARCHITECTURE_COUNT) - 1)
 #define DECODERS          (ALL & ~BIT(BERT))
 
-#define KEY_BYTES 96
+#define KEY_BYTES  96
+#define FLOAT_MOST 1e15
 
 typedef struct field_row {
     const char *key; /* behind "ARCHITECTURE." */
     size_t at;
     uint64_t least, most; /* of a count; most 0: a float */
     double initial;       /* where the key is not and need not be */
-    unsigned needed_by;   /* architectures that must have the key */
+    unsigned needed_by;   /* architectures that must have the key, and that alone have it; 0: any */
 } field_row;
 
 #define AT(field) offsetof(wgi_gguf_fields, field)
@@ -83,21 +84,31 @@ static wg_status refuse_value(const fields_reading *reading, const char *key, wg
                     wgi_text_show(shown, value.data, value.count), allowed);
 }
 
+/* What is neither 0 nor of a size that a float and products of it can hold is of no model. */
+static wg_status check_float(const fields_reading *reading, double value, double most,
+                             wg_error *err)
+{
+    if (value == 0 || (value >= 1e-30 && value <= most)) return WG_OK;
+    return wgi_fail(err, WG_ERR_FORMAT, "%s: key %s: %g is not from 1e-30 to %g",
+                    wgi_gguf_path(reading->gguf), reading->key, value, most);
+}
+
 static wg_status read_row(fields_reading *reading, const field_row *row, wg_error *err)
 {
     void *to = (char *)reading->out + row->at;
     bool is_needed = row->needed_by >> reading->out->architecture & 1;
     uint64_t count = (uint64_t)row->initial;
     double value = row->initial;
+    bool is_there = has_key(reading, row->key);
     wg_status status = WG_OK;
 
-    if (!has_key(reading, row->key) && !is_needed) {
-        /* Two keys may fill one field, each for its architectures. */
-        if (row->needed_by) return WG_OK;
-    } else if (row->most == 0) {
+    /* Two keys may fill one field, each for its architectures. */
+    if (row->needed_by && !is_needed) return WG_OK;
+    if (row->most == 0 && (is_there || is_needed)) {
         WGI_TRY(wgi_gguf_float(reading->gguf, reading->key, &value, err));
         if (value < 0) return fail_key(reading, WG_ERR_FORMAT, "the float is negative", err);
-    } else {
+        WGI_TRY(check_float(reading, value, row->at == AT(norm_epsilon) ? 1 : FLOAT_MOST, err));
+    } else if (is_there || is_needed) {
         WGI_TRY(wgi_gguf_uint(reading->gguf, reading->key, &count, err));
         if (count < row->least || count > row->most)
             return wgi_fail(err, WG_ERR_FORMAT, "%s: key %s: %llu is not from %llu to %llu",
@@ -150,10 +161,28 @@ cleanup:
     return status;
 }
 
+/*
+ * The tensor says how many token types there are. The key may be left out, and converters write 1
+ * for a model that has no such tensor at all (DistilBERT).
+ */
+static wg_status read_types(fields_reading *reading, wg_error *err)
+{
+    static const char key[] = "tokenizer.ggml.token_type_count";
+    const wgi_tensor *table = wgi_gguf_find(reading->gguf, "token_types.weight");
+    uint64_t said = 0, found = table && table->rank == 2 ? table->shape[0] : 0;
+    wg_status status = WG_OK;
+
+    if (wgi_gguf_has(reading->gguf, key)) WGI_TRY(wgi_gguf_uint(reading->gguf, key, &said, err));
+    if (said > 1 || (said == 1 && table)) found = said; /* a table that differs is refused later */
+    reading->out->type_count = found;
+
+cleanup:
+    return status;
+}
+
 static wg_status read_vocabulary(fields_reading *reading, wg_error *err)
 {
-    static const char key[] = "tokenizer.ggml.tokens",
-                      type_key[] = "tokenizer.ggml.token_type_count";
+    static const char key[] = "tokenizer.ggml.tokens";
     wgi_gguf_fields *out = reading->out;
     const wgi_tensor *embedding = NULL;
     wg_status status = WG_OK;
@@ -163,8 +192,7 @@ static wg_status read_vocabulary(fields_reading *reading, wg_error *err)
         WGI_TRY(wgi_gguf_strings(reading->gguf, key, &tokens, err));
         out->token_count = tokens.count;
     }
-    if (wgi_gguf_has(reading->gguf, type_key))
-        WGI_TRY(wgi_gguf_uint(reading->gguf, type_key, &out->type_count, err));
+    WGI_TRY(read_types(reading, err));
     embedding = wgi_gguf_find(reading->gguf, "token_embd.weight");
     if (!embedding) return WG_OK; /* whoever needs the tensor says so */
     if (embedding->rank != 2 || embedding->shape[0] > INT32_MAX ||
@@ -235,6 +263,7 @@ static wg_status read_scaling(fields_reading *reading, wg_error *err)
     if (has_key(reading, "rope.scaling.factor") || has_key(reading, "rope.scale_linear"))
         WGI_TRY(wgi_gguf_float(reading->gguf, reading->key, &factor, err));
     if (factor < 0) return fail_key(reading, WG_ERR_FORMAT, "the factor is negative", err);
+    WGI_TRY(check_float(reading, factor, FLOAT_MOST, err));
     out->rope_factor = is_none || factor == 0 ? 1 : factor;
 
 cleanup:
@@ -256,6 +285,8 @@ static wg_status read_others(fields_reading *reading, wg_error *err)
     out->is_causal = out->architecture != WGI_GGUF_BERT;
     if (has_key(reading, "attention.causal"))
         WGI_TRY(wgi_gguf_bool(reading->gguf, reading->key, &out->is_causal, err));
+    if (out->is_causal && out->architecture == WGI_GGUF_BERT)
+        return fail_key(reading, WG_ERR_UNSUPPORTED, "a causal BERT is not supported", err);
     out->pooling_type = -1;
     if (has_key(reading, "pooling_type"))
         WGI_TRY(wgi_gguf_int(reading->gguf, reading->key, &out->pooling_type, err));

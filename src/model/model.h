@@ -127,6 +127,8 @@ typedef struct wgi_description {
  * (an unknown activation, relative positions, is_decoder true, ...).
  */
 wg_status wgi_description_load(wgi_description *out, const char *directory, wg_error *err);
+/* The activation that transformers calls so; false: none that backends have. */
+bool wgi_activation_find(const char *name, wgi_activation *out);
 /* The same of a decoder family (config_decoder.c); which model_types are one. */
 bool wgi_model_type_is_decoder(const char *model_type);
 /* By place, NULL behind the last. */

@@ -24,7 +24,9 @@
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/truncate.h"
 
-#define CHUNK_BYTES      4096
+#ifndef WGI_CHUNK_BYTES /* fuzzing cuts texts more often */
+#define WGI_CHUNK_BYTES 4096
+#endif
 #define CACHE_WORDS      4096 /* a power of two; 128 KiB */
 #define CACHE_WORD_BYTES 16
 #define CACHE_IDS        3
@@ -142,8 +144,8 @@ cleanup:
 
 static wg_status encode_normalized(encode_run *run, wgi_slice text, bool is_first, wg_error *err)
 {
-    wg_status status = wgi_pre_tokenize(&run->tokenizer->pre_tokenizer, &run->tokenizer->chars,
-                                        text, is_first, &run->scratch->pre, &text, err);
+    wg_status status = wgi_pre_tokenize(&run->tokenizer->pre_tokenizer, run->tokenizer->chars, text,
+                                        is_first, &run->scratch->pre, &text, err);
 
     return status == WG_OK ? encode_words(run, text, err) : status;
 }
@@ -157,7 +159,7 @@ static bool is_cut(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
 
     if (!tokenizer->pre_tokenizer.splits_at_space) {
         if (byte != ' ') return false;
-        uint32_t flags = wgi_char_flags(&tokenizer->chars, wgi_char_before(text.data, &at));
+        uint32_t flags = wgi_char_flags(tokenizer->chars, wgi_char_before(text.data, &at));
         if (flags & WGI_CHAR_PREPENDS) return false;
         return wgi_char_is_letter(flags) || wgi_char_is_number(flags) ||
                ((unsigned char)text.data[at] < 0x80 && flags & WGI_CHAR_PUNCTUATION);
@@ -171,16 +173,16 @@ static bool is_cut(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
 
 static size_t cut_after(const wg_tokenizer *tokenizer, wgi_slice text, size_t at)
 {
-    if (text.count - at <= CHUNK_BYTES) return text.count;
-    for (at += CHUNK_BYTES; at < text.count; at++)
+    if (text.count - at <= WGI_CHUNK_BYTES) return text.count;
+    for (at += WGI_CHUNK_BYTES; at < text.count; at++)
         if (is_cut(tokenizer, text, at)) break;
     return at;
 }
 
 static size_t cut_before(const wg_tokenizer *tokenizer, wgi_slice text, size_t end)
 {
-    if (end <= CHUNK_BYTES) return 0;
-    for (end -= CHUNK_BYTES; end > 0; end--)
+    if (end <= WGI_CHUNK_BYTES) return 0;
+    for (end -= WGI_CHUNK_BYTES; end > 0; end--)
         if (is_cut(tokenizer, text, end)) break;
     return end;
 }
@@ -190,7 +192,7 @@ static wg_status encode_chunk(encode_run *run, wgi_slice text, bool is_begin, bo
                               wg_error *err)
 {
     wgi_slice normalized;
-    wg_status status = wgi_normalize(&run->tokenizer->normalizer, &run->tokenizer->chars, text,
+    wg_status status = wgi_normalize(&run->tokenizer->normalizer, run->tokenizer->chars, text,
                                      is_begin, &run->scratch->normalizer, &normalized, err);
 
     return status == WG_OK ? encode_normalized(run, normalized, is_begin && is_first, err) : status;
@@ -255,7 +257,7 @@ cleanup:
 static wgi_added_scan scan_of(const encode_run *run, const wgi_added_set *set, wgi_slice text)
 {
     return (wgi_added_scan){.set = set,
-                            .chars = &run->tokenizer->chars,
+                            .chars = run->tokenizer->chars,
                             .text = text,
                             .plain_specials = run->want.plain_specials};
 }
@@ -267,7 +269,7 @@ static wg_status encode_text(encode_run *run, wgi_slice text, bool is_first, wg_
     wgi_slice normalized;
 
     if (tokenizer->added.normalized.count == 0) return encode_chunks(run, text, is_first, err);
-    wg_status status = wgi_normalize(&tokenizer->normalizer, &tokenizer->chars, text, true,
+    wg_status status = wgi_normalize(&tokenizer->normalizer, tokenizer->chars, text, true,
                                      &run->scratch->normalizer, &normalized, err);
     if (status != WG_OK) return status;
     wgi_added_scan scan = scan_of(run, &tokenizer->added.normalized, normalized);

@@ -90,7 +90,7 @@ static wg_status load_parts(wg_tokenizer *tokenizer, const file_parts *parts,
     WGI_TRY(
         wgi_post_processor_load(&tokenizer->post_processor, parts->post_processor, refusals, err));
     wgi_added_base base = {&tokenizer->model.vocabulary, tokenizer->model.size,
-                           &tokenizer->normalizer, &tokenizer->chars};
+                           &tokenizer->normalizer, tokenizer->chars};
     WGI_TRY(wgi_added_tokens_load(&tokenizer->added, parts->added, base, refusals, err));
     WGI_TRY(check_first(tokenizer, refusals, err));
 
@@ -145,7 +145,7 @@ wg_status wgi_tokenizer_new(wg_tokenizer **out, wg_error *err)
     *out = tokenizer;
     if (!tokenizer) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for a tokenizer");
     tokenizer->serial = 1 + atomic_fetch_add(&serials, 1);
-    wgi_char_table_fill(&tokenizer->chars);
+    tokenizer->chars = wgi_char_table_shared();
     return WG_OK;
 }
 

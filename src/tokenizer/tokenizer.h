@@ -20,7 +20,7 @@
 
 struct wg_tokenizer {
     uint64_t serial; /* no two tokenizers of a process share it */
-    wgi_char_table chars;
+    const wgi_char_table *chars;
     wgi_added_tokens added;
     wgi_normalizer normalizer;
     wgi_pre_tokenizer pre_tokenizer;

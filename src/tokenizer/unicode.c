@@ -1,27 +1,36 @@
 /*
  * unicode.c - flags, lower case, decomposition and composition of code points; see unicode.h.
  *
- * The idea: 3,000 measured ranges are laid flat once a tokenizer (512 KiB) for the code points that
+ * The idea: 3,000 measured ranges are laid flat once a process (512 KiB) for the code points that
  * texts are made of; the rest (rare ideographs, tags) is found by binary search. Refused: flags of
  * utf8proc itself, whose Unicode version is not the one of any of the four libraries that the
- * right answers come from.
+ * right answers come from; and a table of pages, which is a load more for every code point.
  *
- * Threads: no state but const tables; any thread.
+ * Threads: the flat table is filled under pthread_once and read-only from then on; any thread.
  */
 #include "tokenizer/unicode.h"
 
-#include <string.h>
+#include <pthread.h>
 
 #include <utf8proc.h>
 
-void wgi_char_table_fill(wgi_char_table *table)
+static wgi_char_table shared;
+
+static void fill(void)
 {
-    memset(table, 0, sizeof(*table));
     for (size_t i = 0; i < wgi_char_range_count; i++) {
         const wgi_char_range *range = &wgi_char_ranges[i];
         for (uint32_t c = range->first; c <= range->last && c < WGI_CHAR_FLAT; c++)
-            table->flags[c] = range->flags;
+            shared.flags[c] = range->flags;
     }
+}
+
+const wgi_char_table *wgi_char_table_shared(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, fill); /* cannot fail: neither argument is NULL */
+    return &shared;
 }
 
 uint32_t wgi_char_search(uint32_t code_point)

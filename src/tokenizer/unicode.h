@@ -104,12 +104,13 @@ extern const size_t wgi_lower_run_count;
 
 #define WGI_CHAR_FLAT 0x20000u /* below it flags are one load, above it a search */
 
-/* The ranges laid flat; one a tokenizer, read-only once filled. */
+/* The ranges laid flat; one a process. */
 typedef struct wgi_char_table {
     uint32_t flags[WGI_CHAR_FLAT];
 } wgi_char_table;
 
-void wgi_char_table_fill(wgi_char_table *table);
+/* Filled by the first call; any thread. */
+const wgi_char_table *wgi_char_table_shared(void);
 uint32_t wgi_char_search(uint32_t code_point);
 
 static inline uint32_t wgi_char_flags(const wgi_char_table *table, uint32_t code_point)

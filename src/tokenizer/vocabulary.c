@@ -7,6 +7,10 @@
  * a piece together from two others, better pieces first, of one score the longer left half first.
  * Pieces of "bert" vocabularies get their "##" back.
  *
+ * Older files do not say whether a "bert" vocabulary is one of lower case. Its pieces do: what the
+ * normaliser changes in every text is in none of them. So one piece that lower case would change
+ * means that case is kept, and one with an accent that accents are.
+ *
  * Threads: a tokenizer belongs to its maker until it is open.
  */
 #include "tokenizer/vocabulary.h"
@@ -20,6 +24,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/show.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary_unigram.h"
 
 /* ----------------------------------------------------------------------------------- rows */
 
@@ -55,6 +60,7 @@ typedef struct pre_row {
 
 static const pre_row pre_rows[] = {
     {"gpt-2", gpt2_split, "", false, false},
+    {"roberta-bpe", gpt2_split, "", false, true},
     {"smollm", digits_split, "", false, false},
     {"llama-bpe", llama3_split, "", true, true},
     {"llama3", llama3_split, "", true, true},
@@ -70,10 +76,14 @@ static const char llama_normalizer[] =
     "\"}," MARK_REPLACE "]}";
 static const char gemma_normalizer[] = MARK_REPLACE;
 
-#define BERT_NORMALIZER(lowercase)                                                            \
+#define BERT_NORMALIZER(strips, lowers)                                                       \
     "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_" \
-    "accents"                                                                                 \
-    "\":null,\"lowercase\":" lowercase "}"
+    "accents\":" strips ",\"lowercase\":" lowers "}"
+static const char *const bert_normalizers[2][2] = {
+    /* [strips accents][lowers] */
+    {BERT_NORMALIZER("false", "false"), BERT_NORMALIZER("false", "true")},
+    {BERT_NORMALIZER("true", "false"), BERT_NORMALIZER("true", "true")},
+};
 
 /* --------------------------------------------------------------------------------- helpers */
 
@@ -317,8 +327,34 @@ cleanup:
 
 /* ------------------------------------------------------------------------------------ bert */
 
-/* The piece as vocab.txt has it: without U+2581 where words begin, with "##" elsewhere. */
-static wg_status put_bert_piece(build *b, size_t id, bool *has_upper)
+/* What the pieces have that a normaliser would have changed. */
+typedef struct bert_traces {
+    bool has_case, has_accents;
+} bert_traces;
+
+static void find_traces(wgi_slice piece, bert_traces *traces)
+{
+    const wgi_char_table *chars = wgi_char_table_shared();
+
+    /* Names of special tokens, "[CLS]" or "[unused7]", are no words. */
+    if (piece.count > 1 && piece.data[0] == '[' && piece.data[piece.count - 1] == ']') return;
+    for (size_t at = 0; at < piece.count;) {
+        uint32_t parts[WGI_DECOMPOSED_MAX], c = wgi_char_next(piece.data, &at);
+        uint32_t flags = wgi_char_flags(chars, c);
+        size_t count = 1;
+        parts[0] = c;
+        if (flags & WGI_CHAR_LOWER) traces->has_case = true;
+        if (flags & WGI_CHAR_CANONICAL) count = wgi_char_decompose(c, false, parts);
+        for (size_t i = 0; i < count; i++)
+            if (wgi_char_flags(chars, parts[i]) & WGI_CHAR_NONSPACING) traces->has_accents = true;
+    }
+}
+
+/*
+ * The piece as vocab.txt has it: without U+2581 where words begin, with "##" elsewhere. U+2581
+ * alone is no empty word but the character itself inside one.
+ */
+static wg_status put_bert_piece(build *b, size_t id, bert_traces *traces)
 {
     const size_t mark_bytes = sizeof(WGI_MARK_TEXT) - 1;
     wgi_slice piece = b->from->tokens[id];
@@ -326,14 +362,13 @@ static wg_status put_bert_piece(build *b, size_t id, bool *has_upper)
 
     b->room.count = 0;
     if (type_of(b, id) == WGI_TOKEN_NORMAL) {
-        if (piece.count >= mark_bytes && memcmp(piece.data, WGI_MARK_TEXT, mark_bytes) == 0) {
+        if (piece.count > mark_bytes && memcmp(piece.data, WGI_MARK_TEXT, mark_bytes) == 0) {
             piece.data += mark_bytes;
             piece.count -= mark_bytes;
         } else {
             WGI_TRY(wgi_buf_append(&b->room, "##", 2, b->err));
         }
-        for (size_t i = 0; i < piece.count; i++)
-            *has_upper |= piece.data[i] >= 'A' && piece.data[i] <= 'Z';
+        find_traces(piece, traces);
     }
     WGI_TRY(wgi_buf_append(&b->room, piece.data, piece.count, b->err));
     WGI_TRY(wgi_piece_table_put(&b->to->model.vocabulary, (wgi_slice){b->room.data, b->room.count},
@@ -343,23 +378,57 @@ cleanup:
     return status;
 }
 
+static wg_status load_bert_stages(build *b, const bert_traces *traces)
+{
+    const wgi_vocabulary *from = b->from;
+    bool lowers = !traces->has_case, strips = lowers && !traces->has_accents;
+
+    if (from->lowers_case != WGI_SWITCH_MISSING) {
+        lowers = from->lowers_case == WGI_SWITCH_ON;
+        strips = lowers; /* strip_accents null, which converters leave out, means that */
+    }
+    if (from->strips_accents != WGI_SWITCH_MISSING) strips = from->strips_accents == WGI_SWITCH_ON;
+    return load_stages(b, bert_normalizers[strips][lowers], "{\"type\":\"BertPreTokenizer\"}");
+}
+
 static wg_status build_bert(build *b, bool *adds_bos)
 {
     wgi_token_model *model = &b->to->model;
     wg_status status = WG_OK;
-    bool has_upper = false;
+    bert_traces traces = {false, false};
 
     if (b->from->unknown == WGI_NO_TOKEN)
         return wgi_fail(b->err, WG_ERR_FORMAT, "tokenizer.ggml.unknown_token_id is missing");
     for (size_t i = 0; i < b->from->token_count; i++)
-        if (type_of(b, i) != WGI_TOKEN_UNUSED) WGI_TRY(put_bert_piece(b, i, &has_upper));
-    /* A vocabulary with capital letters is one of a model that keeps them. */
-    WGI_TRY(load_stages(b, has_upper ? BERT_NORMALIZER("false") : BERT_NORMALIZER("true"),
-                        "{\"type\":\"BertPreTokenizer\"}"));
+        if (type_of(b, i) != WGI_TOKEN_UNUSED) WGI_TRY(put_bert_piece(b, i, &traces));
+    WGI_TRY(load_bert_stages(b, &traces));
     model->unknown_id = (int32_t)b->from->unknown;
     model->word_chars_max = 100;
     WGI_TRY(wgi_wordpiece_settle(model, (wgi_slice){"##", 2}, b->err));
     *adds_bos = true;
+
+cleanup:
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------- t5 */
+
+static wg_status build_t5(build *b, bool *adds_bos)
+{
+    wg_status status = WG_OK;
+
+    b->room.count = 0;
+    WGI_TRY(wgi_unigram_normalizer(&b->room, b->from, b->err));
+    wgi_slice normalizer = {b->room.data, b->room.count};
+    WGI_TRY(wgi_normalizer_load(&b->to->normalizer, normalizer, &b->refusals, b->err));
+    WGI_TRY(wgi_pre_tokenizer_load(
+        &b->to->pre_tokenizer, slice_of(wgi_unigram_pre_tokenizer(b->from)), &b->refusals, b->err));
+    b->room.count = 0;
+    WGI_TRY(wgi_unigram_model(&b->room, b->from, b->err));
+    wgi_slice model = {b->room.data, b->room.count};
+    WGI_TRY(wgi_unigram_load(&b->to->model, model, &b->refusals, b->err));
+    WGI_TRY(wgi_refusals_check(&b->refusals, b->err));
+    *adds_bos = false;
 
 cleanup:
     return status;
@@ -376,14 +445,14 @@ static const model_row model_rows[] = {
     {"gpt2", build_gpt2},
     {"llama", build_llama},
     {"bert", build_bert},
+    {"t5", build_t5},
 };
 
-static wg_status build_templates(build *b, bool is_bert, bool adds_bos)
+static wg_status build_templates(build *b, bool is_bert, bool adds_bos, bool adds_eos)
 {
     const wgi_vocabulary *from = b->from;
     int64_t before = is_bert && from->cls != WGI_NO_TOKEN ? from->cls : from->bos;
     int64_t after = is_bert ? from->separator : from->eos;
-    bool adds_eos = is_bert;
 
     if (from->adds_bos != WGI_SWITCH_MISSING) adds_bos = from->adds_bos == WGI_SWITCH_ON;
     if (from->adds_eos != WGI_SWITCH_MISSING) adds_eos = from->adds_eos == WGI_SWITCH_ON;
@@ -414,7 +483,8 @@ wg_status wgi_tokenizer_from_vocabulary(wg_tokenizer **out, const wgi_vocabulary
     WGI_TRY(row->build(&b, &adds_bos));
     b.to->model.size = vocabulary->token_count;
     WGI_TRY(add_tokens(&b));
-    WGI_TRY(build_templates(&b, row->build == build_bert, adds_bos));
+    bool is_bert = row->build == build_bert, adds_eos = is_bert || row->build == build_t5;
+    WGI_TRY(build_templates(&b, is_bert, adds_bos, adds_eos));
     WGI_TRY(wgi_tokenizer_settle(b.to, err));
     *out = b.to;
     b.to = NULL;

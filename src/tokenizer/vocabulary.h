@@ -28,16 +28,18 @@ typedef enum wgi_switch { WGI_SWITCH_MISSING, WGI_SWITCH_OFF, WGI_SWITCH_ON } wg
 
 /* Everything is borrowed, and needed only while the tokenizer is made. */
 typedef struct wgi_vocabulary {
-    wgi_slice model; /* "gpt2", "llama" or "bert" */
+    wgi_slice model; /* "gpt2", "llama", "bert" or "t5" */
     wgi_slice pre;   /* "smollm", "llama-bpe", ...; empty: not said */
     size_t token_count;
     const wgi_slice *tokens; /* [token_count] */
-    const double *scores;    /* [token_count] or NULL; needed by "llama" */
+    const double *scores;    /* [token_count] or NULL; needed by "llama", "t5" */
     const int32_t *types;    /* [token_count] or NULL: all normal */
     size_t merge_count;
     const wgi_slice *merges;                   /* [merge_count]: "a b"; needed by "gpt2" */
     int64_t bos, eos, unknown, cls, separator; /* ids or WGI_NO_TOKEN */
     wgi_switch adds_bos, adds_eos, adds_space_prefix;
+    wgi_slice charsmap; /* of "t5": SentencePiece's character map; empty: none */
+    wgi_switch lowers_case, strips_accents; /* of "bert"; missing: told from the pieces */
 } wgi_vocabulary;
 
 /* A model or pre that is not known is WG_ERR_UNSUPPORTED by name. */

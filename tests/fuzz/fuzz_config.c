@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "description_check.h"
 #include "model/model.h"
 #include "temporary.h"
 
@@ -35,11 +36,6 @@ static const struct {
 #define FILE_COUNT (sizeof(files) / sizeof(files[0]))
 
 static wgt_folder folder;
-
-static void expect(bool condition)
-{
-    if (!condition) __builtin_trap();
-}
 
 static void close_folder(void)
 {
@@ -72,33 +68,6 @@ static void restore(size_t which)
     }
     (void)snprintf(path, sizeof(path), "%s/%s", folder.path, files[which].name);
     (void)unlink(path);
-}
-
-static void check_decoder(const wgi_description *d)
-{
-    const wgi_decoder_traits *traits = &d->decoder;
-
-    expect(d->layer_count > 0 && d->layer_count <= WGI_LAYER_MAX);
-    expect(d->head_count > 0 && d->key_head_count > 0 && d->head_count % d->key_head_count == 0);
-    expect(traits->rotary_count > 0 && traits->rotary_count <= d->head_dim);
-    expect(traits->rotary_count % 2 == 0);
-    expect(traits->rope.base > 0 && traits->rope.factor > 0);
-    expect(traits->rope_local.base > 0 && traits->rope_local.factor > 0);
-    expect(!traits->rope.is_llama3 || traits->rope.low < traits->rope.high);
-    expect(traits->attention_scale > 0 && traits->embedding_scale > 0);
-}
-
-static void check_encoder(const wgi_description *description)
-{
-    const wgi_encoder_traits *traits = &description->encoder;
-
-    expect(description->head_dim * description->head_count == description->hidden_count);
-    expect(traits->rotary_count % 2 == 0 && traits->rotary_count <= description->head_dim);
-    expect(!traits->rotary_count || (traits->rotary_base > 0 && traits->rotary_base_local > 0));
-    for (uint32_t i = 0; i < WGI_LAYER_MAX; i++) {
-        bool is_local = traits->local_layers[i / 8] >> i % 8 & 1;
-        expect(!is_local || (traits->window && i < description->layer_count));
-    }
 }
 
 static void check_modules(const wgi_description *description)
@@ -137,13 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     wgt_write(&folder, files[which].name, data + 1, count - 1);
 
     if (wgi_description_load(&description, folder.path, &err) == WG_OK) {
-        expect(description.layer_count && description.head_count && description.position_count);
-        expect(description.position_offset < description.position_count);
-        if (description.is_decoder)
-            check_decoder(&description);
-        else
-            check_encoder(&description);
-        expect(description.norm_epsilon >= 0 && description.norm_epsilon <= 1);
+        check_description(&description);
+        expect(description.is_decoder ||
+               description.head_dim * description.head_count == description.hidden_count);
         check_modules(&description);
     } else {
         expect(which == 0 && strncmp(err.message, folder.path, strlen(folder.path)) == 0);

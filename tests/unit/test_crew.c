@@ -1,5 +1,6 @@
 /*
- * test_crew.c - every task runs once, every loop item runs once, whoever helps; and a crew ends.
+ * test_crew.c - every task runs once, every loop item runs once, whoever helps; and a crew ends,
+ * cancelled or not.
  * LABELS: quick stress
  */
 #include "harness.h"
@@ -94,6 +95,50 @@ static void run_crew(uint32_t lanes, size_t tasks)
     pthread_mutex_destroy(&shared.lock);
 }
 
+static void cancelling_body(void *context, size_t index, size_t lane)
+{
+    work *w = context;
+
+    (void)lane;
+    atomic_fetch_add(&w->item_runs[0][0], 1);
+    if (index == 4) wgi_crew_cancel(w->crew);
+}
+
+static void run_cancelled(void *context, size_t lane, void *task)
+{
+    work *w = context;
+
+    (void)task;
+    for (int i = 0; i < w->loops; i++)
+        wgi_crew_loop(w->crew, lane, LOOPS_MAX, cancelling_body, w);
+}
+
+/* What is left of the loops is left out, and the crew ends as ever. */
+static void run_and_cancel(uint32_t lanes)
+{
+    wg_error err;
+    wgi_crew *crew = NULL;
+
+    memset(&shared, 0, sizeof(shared));
+    pthread_mutex_init(&shared.lock, NULL);
+    pthread_mutex_lock(&shared.lock);
+    shared.count = TASKS;
+    shared.loops = LOOPS;
+    EXPECT_OK(wgi_crew_open(
+        &crew,
+        &(wgi_crew_options){
+            .lane_count = lanes, .take = take, .run = run_cancelled, .context = &shared},
+        &err));
+    shared.crew = crew;
+    pthread_mutex_unlock(&shared.lock);
+    wgi_crew_close(crew);
+    EXPECT_EQ(shared.next, TASKS);
+    EXPECT(shared.item_runs[0][0] >= 5);
+    EXPECT(shared.item_runs[0][0] < (int)lanes * LOOPS_MAX);
+    if (lanes == 1) EXPECT_EQ(shared.item_runs[0][0], 5);
+    pthread_mutex_destroy(&shared.lock);
+}
+
 int main(void)
 {
     wg_error err;
@@ -104,6 +149,7 @@ int main(void)
         run_crew(lanes, 1);
         if (lanes > 1) EXPECT(shared.helped > 0); /* one task, idle lanes: they must help */
         run_crew(lanes, 0);
+        run_and_cancel(lanes);
     }
     EXPECT_EQ(wgi_crew_open(&crew, &(wgi_crew_options){0}, &err), WG_ERR_ARGUMENT);
     wgi_crew_close(NULL);

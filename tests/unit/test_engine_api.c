@@ -164,6 +164,64 @@ static void test_view(void)
     wg_engine_close(engine);
 }
 
+/*
+ * A full queue: who does not want to wait is told how many went in, who waits a while waits that
+ * long, and who only ever polls gets everything through in the end.
+ */
+static void test_bounded_wait(void)
+{
+    enum { COUNT = 64 };
+    wg_engine *engine = open_engine((wg_engine_options){.bin_tokens = 64,
+                                                        .slot_count = 2,
+                                                        .pending_bytes = 1,
+                                                        .window = WG_WINDOW_FIXED,
+                                                        .window_sequences = 1000000,
+                                                        .window_us = 1000000000});
+    wg_sequence all[COUNT];
+    bool is_out[COUNT] = {false};
+    uint64_t taken = 99, sent = 0, out = 0, before, refused = 0;
+    wg_next next;
+    wg_bin bin;
+    wg_error err;
+
+    for (uint64_t i = 0; i < COUNT; i++)
+        all[i] = (wg_sequence){.id = i, .token_ids = ids, .token_count = 60};
+    EXPECT_EQ(wg_engine_submit_within(NULL, all, 1, 0, &taken, &err), WG_ERR_ARGUMENT);
+    EXPECT_EQ(taken, 0);
+    EXPECT_OK(wg_engine_submit_within(engine, all, 0, 0, NULL, &err));
+    /* Nobody takes bins, so what fits goes in and no more, at once or after a wait. */
+    EXPECT_OK(wg_engine_submit_within(engine, all, COUNT, 100000000, &sent, &err));
+    EXPECT(sent > 0 && sent < COUNT);
+    before = wgi_clock_ns();
+    EXPECT_OK(wg_engine_submit_within(engine, all + sent, COUNT - sent, 30000000, &taken, &err));
+    EXPECT(wgi_clock_ns() - before >= 30000000);
+    EXPECT_EQ(taken, 0);
+    before = wgi_clock_ns();
+    EXPECT_OK(wg_engine_submit_within(engine, all + sent, COUNT - sent, 0, NULL, &err));
+    EXPECT(wgi_clock_ns() - before < 1000000000);
+
+    for (unsigned turn = 0; out < COUNT && turn < 20000; turn++) {
+        if (sent < COUNT) {
+            EXPECT_OK(wg_engine_submit_within(engine, all + sent, COUNT - sent, 0, &taken, &err));
+            refused += taken < COUNT - sent;
+            sent += taken;
+            if (sent == COUNT) EXPECT_OK(wg_engine_finish(engine, &err));
+        }
+        EXPECT_OK(wg_engine_next(engine, NULL, 100000, &bin, &next, &err));
+        if (next != WG_NEXT_BIN) continue;
+        for (uint64_t s = 0; s < bin.sequence_count; s++, out++) {
+            EXPECT(!is_out[bin.sequence_ids[s]]);
+            is_out[bin.sequence_ids[s]] = true;
+        }
+        EXPECT_OK(wg_engine_release(engine, &bin, &err));
+    }
+    EXPECT_EQ(out, COUNT);
+    EXPECT(refused > 0);
+    EXPECT_EQ(wg_engine_submit_within(engine, all, 1, 0, &taken, &err), WG_ERR_CLOSED);
+    EXPECT_EQ(taken, 0);
+    wg_engine_close(engine);
+}
+
 /* Sequences that fail: 13 always, and any bin above 60 tokens does not fit. */
 static void test_failures(void)
 {
@@ -314,6 +372,37 @@ struct DLManagedTensorVersioned {
         uint64_t byte_offset;
     } tensor;
 };
+
+/* Where the slots are, and when the end has come. */
+static void test_slots(void)
+{
+    wg_engine *engine = open_engine((wg_engine_options){.bin_tokens = 4, .slot_count = 3});
+    struct DLManagedTensorVersioned *tensor = NULL;
+    wg_engine_stats stats;
+    wg_bin bins[2];
+    wg_error err;
+
+    for (uint64_t i = 0; i < 2; i++)
+        EXPECT_OK(submit(engine, i, 4, &err));
+    EXPECT_OK(wg_engine_finish(engine, &err));
+    EXPECT_EQ(take(engine, NULL, &bins[0]), WG_NEXT_BIN);
+    EXPECT_OK(wg_engine_export(engine, &bins[0], WG_ARRAY_TOKEN_IDS, &tensor, &err));
+    EXPECT_OK(wg_engine_release(engine, &bins[0], &err));
+    EXPECT_OK(wg_engine_statistics(engine, &stats, &err));
+    EXPECT_EQ(stats.slot_count, 3);
+    EXPECT_EQ(stats.slots_taken, 0);
+    EXPECT_EQ(stats.slots_exported, 1);
+    EXPECT_EQ(stats.is_drained, 0); /* the second bin is still to come */
+    EXPECT_EQ(take(engine, NULL, &bins[1]), WG_NEXT_BIN);
+    EXPECT_OK(wg_engine_statistics(engine, &stats, &err));
+    EXPECT_EQ(stats.slots_taken, 1);
+    EXPECT_EQ(stats.is_drained, 1);
+    tensor->deleter(tensor);
+    EXPECT_OK(wg_engine_release(engine, &bins[1], &err));
+    EXPECT_OK(wg_engine_statistics(engine, &stats, &err));
+    EXPECT_EQ(stats.slots_taken + stats.slots_exported, 0);
+    wg_engine_close(engine);
+}
 
 static void test_export(void)
 {
@@ -517,6 +606,8 @@ int main(void)
 {
     test_misuse();
     test_view();
+    test_slots();
+    test_bounded_wait();
     test_failures();
     test_random_memory();
     test_consumers();

@@ -175,9 +175,44 @@ static void test_gpt2(void)
     s.vocabulary.bos = 7;
     EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_FORMAT);
     EXPECT_IN(err.message, "id 7");
-    s.vocabulary.model = slice_of("t5");
+    s.vocabulary.model = slice_of("rwkv");
     EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_UNSUPPORTED);
-    EXPECT_IN(err.message, "t5");
+    EXPECT_IN(err.message, "rwkv");
+    EXPECT(none == NULL);
+}
+
+/* Unigram: blanks folded, a mark before the text or not, and names that are no pieces. */
+static void test_t5(void)
+{
+    static small s;
+    wg_tokenizer *none = NULL;
+
+    begin(&s, "t5", "default");
+    add(&s, "<unk>", WGI_TOKEN_UNKNOWN, 0);
+    add(&s, "</s>", WGI_TOKEN_CONTROL, 0);
+    add(&s, MARK, WGI_TOKEN_NORMAL, -2);
+    add(&s, "a", WGI_TOKEN_NORMAL, -3);
+    add(&s, MARK "a", WGI_TOKEN_NORMAL, -2.5);
+    add(&s, "b", WGI_TOKEN_NORMAL, -4);
+    add(&s, "ab", WGI_TOKEN_NORMAL, -6);
+    add(&s, "[PAD7]", WGI_TOKEN_UNUSED, -10000);
+    s.vocabulary.unknown = 0;
+    s.vocabulary.eos = 1;
+    EXPECT_IDS(&s, "ab  a", 4, 5, 4, 1);
+    EXPECT_IDS(&s, "x[PAD7]", 2, 0, 1); /* one unknown stretch, and no spare name */
+    s.vocabulary.adds_space_prefix = WGI_SWITCH_OFF;
+    s.vocabulary.adds_eos = WGI_SWITCH_OFF;
+    EXPECT_IDS(&s, "a  a", 3, 3);
+    s.vocabulary.charsmap = (wgi_slice){"\4\0\0", 3};
+    EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_FORMAT);
+    EXPECT_IN(err.message, "charsmap is cut");
+    s.vocabulary.unknown = 7;
+    s.vocabulary.charsmap.count = 0;
+    EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_FORMAT);
+    EXPECT_IN(err.message, "unknown_token_id");
+    s.vocabulary.scores = NULL;
+    EXPECT_EQ(wgi_tokenizer_from_vocabulary(&none, &s.vocabulary, &err), WG_ERR_FORMAT);
+    EXPECT_IN(err.message, "scores");
     EXPECT(none == NULL);
 }
 
@@ -238,6 +273,7 @@ int main(void)
     test_llama();
     test_bert();
     test_gpt2();
+    test_t5();
     test_path();
     test_smollm2();
     return wgt_result();

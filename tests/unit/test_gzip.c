@@ -51,6 +51,34 @@ static void test_cut_everywhere(void)
     EXPECT(unchanged < 80); /* time and system in the header, padding at the end */
 }
 
+/* Cut anywhere, also where a buffer is full of what a few bits unpack to: all of it is read. */
+static void test_cut_behind_buffer(void)
+{
+    enum { RECORD = 32, COUNT = 300 * 1024 / RECORD };
+    static char records[RECORD * COUNT], packed[RECORD * COUNT];
+
+    for (size_t i = 0; i < sizeof(records); i += RECORD) {
+        memset(records + i, 'a', RECORD - 1);
+        records[i + RECORD - 1] = '\n';
+    }
+    size_t count = slurp(wgt_put_gz("w.gz", records, sizeof(records)), packed, sizeof(packed));
+    /* A byte unpacks to hundreds: the buffer of 256 KiB is full at about 256 / 300 of them. */
+    for (size_t cut = count * 4 / 5; cut < count * 9 / 10; cut++) {
+        const char *path = wgt_put("behind.txt.gz", packed, cut);
+        uint64_t documents[2];
+        for (size_t i = 0; i < 2; i++) {
+            wgi_read_bytes_max(i);
+            wgt_reading got =
+                wgt_read(&(wg_reader_options){.inputs = &path, .input_count = 1, .lines = 1});
+            documents[i] = got.counts.documents;
+            EXPECT_EQ(got.counts.failures, 1);
+            wgt_reading_fini(&got);
+        }
+        wgi_read_bytes_max(0);
+        EXPECT_EQ(documents[0], documents[1]);
+    }
+}
+
 /* Two members with zeros between and garbage behind, in pieces of every size. */
 static void test_members(void)
 {
@@ -99,6 +127,7 @@ int main(void)
 {
     wgt_folder_make();
     test_cut_everywhere();
+    test_cut_behind_buffer();
     test_members();
     test_bomb();
     wgt_folder_drop();

@@ -14,7 +14,7 @@
 #include "tokenizer/split_scan.h"
 
 static wg_error err;
-static wgi_char_table *chars;
+static const wgi_char_table *chars;
 static wgi_pattern_stack stack;
 
 static wgi_slice slice_of(const char *text)
@@ -263,15 +263,12 @@ static void test_memory(void)
 
 int main(void)
 {
-    chars = wgi_malloc(sizeof(*chars));
-    if (!chars) return 1;
-    wgi_char_table_fill(chars);
+    chars = wgi_char_table_shared();
     test_matches();
     test_refusals();
     test_limits();
     test_scanners();
     test_memory();
     wgi_free(stack.frames);
-    wgi_free(chars);
     return wgt_result();
 }

@@ -248,6 +248,26 @@ static void test_limits(void)
     }
 }
 
+/* The CR of a CR LF does not count, also when a read ends between the two. */
+static void test_limit_crlf(void)
+{
+    const char *input = wgt_put("crlf.txt", "12345\r\n123456\r\n\r\nabc\r\r\n12345\r", 29);
+
+    for (size_t most = 0; most < 20; most++) {
+        wgi_read_bytes_max(most);
+        wgt_reading got = wgt_read(&(wg_reader_options){
+            .inputs = &input, .input_count = 1, .lines = 1, .record_bytes_max = 5});
+        wgi_read_bytes_max(0);
+        EXPECT_EQ(got.count, 5);
+        expect_text(&got, 0, "12345");
+        expect_failure(&got, 1, WG_FAILURE_TOO_LONG, "more than 5 bytes");
+        expect_text(&got, 2, "");
+        expect_text(&got, 3, "abc\r");
+        expect_text(&got, 4, "12345");
+        wgt_reading_fini(&got);
+    }
+}
+
 /* Puts a pipe in the place of standard input; returns the end to write to. */
 static int stdin_pipe(int *kept)
 {
@@ -413,6 +433,7 @@ int main(void)
     test_utf16();
     test_lines();
     test_limits();
+    test_limit_crlf();
     test_stdin();
     test_stdin_odd();
     test_stop();

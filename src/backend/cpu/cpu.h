@@ -3,7 +3,8 @@
  *
  *   cpu.c            the table, embedding lookup, norm
  *   cpu_linear.c     linear layers: tiles of 64 output columns, each finished while it is in L1
- *   cpu_attention.c  Q/K/V projection and varlen attention
+ *   cpu_attention.c  Q/K/V projection of a layer, and attention over its buffer
+ *   cpu_attend.c     varlen attention on plain pointers
  *   kernels_*.c      inner loops, one table an instruction set
  *   tile_xsmm.c      GEMM tiles from libxsmm
  */

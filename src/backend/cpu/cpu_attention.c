@@ -1,34 +1,18 @@
 /*
- * cpu_attention.c - the fused Q/K/V projection, and attention over segments of any length.
+ * cpu_attention.c - the fused Q/K/V projection of a layer, and attention over what it wrote.
  *
  *   Q/K/V buffer   [panel][bin rows][panel columns]   a panel holds as many whole heads as fit into
  *                  64 columns (or one head); query panels, then key panels, then value panels
  *
- * An item is a stretch of query rows of one segment and one key head. For each tile of 512 keys,
- * counted from the segment's own start, the keys are packed transposed and the values behind one
- * another; then blocks of 12 query rows go through
- *
- *     scores = Q K^T  ->  online softmax  ->  out += P V
- *
- * all in scratch that stays in L1 and L2, whatever the length. A segment of up to 512 keys is one
- * tile: the plain case, without rescaling. Only rows of the segment are ever read, so nothing in a
- * neighbour, not even an infinity, comes near. Tiles are summed on their own and then merged, so
- * that rounding grows with the number of tiles and not of keys. A row's bits depend on its own
- * query and the keys that it sees in their order: tiles start at the segment's start, every score
- * and every output is one chain of multiply-adds, and the row's sum runs over its own keys. A
- * window bounds them on both sides, or behind when causal, as a distance from the row.
- *
- * The alternative, libxsmm tiles here too, wants a kernel for every pair of row and key counts.
+ * A panel is what a tile of the projection writes. The arithmetic of attention, which knows nothing
+ * of panels, is in cpu_attend.c.
  *
  * Threads: packed projections are constant; scratch belongs to a lane; items are independent.
  */
 #include "backend/cpu/cpu.h"
 
+#include "backend/cpu/cpu_attend.h"
 #include "base/alloc.h"
-
-#define QUERY_ROWS   12
-#define KEYS         WGI_CPU_KEYS
-#define SCORE_STRIDE (KEYS + 16) /* not a power of two, so that rows do not fight for L1 sets */
 
 struct wgi_attention {
     wgi_attention_shape shape;
@@ -39,11 +23,6 @@ struct wgi_attention {
     size_t bias_center; /* of distance 0 */
     size_t bias_reach;  /* distances beyond are alike */
 };
-
-static size_t round_up(size_t value, size_t to)
-{
-    return (value + to - 1) / to * to;
-}
 
 /* ----------------------------------------------------------------------------------- pack */
 
@@ -86,7 +65,7 @@ static void lay_out(wgi_attention *attention, const wgi_attention_shape *shape)
 static wg_status keep_bias(wgi_attention *attention, const wgi_relative_bias *relative,
                            wg_error *err)
 {
-    size_t reach = relative->reach, center = reach + KEYS + QUERY_ROWS + 16;
+    size_t reach = relative->reach, center = reach + WGI_CPU_BIAS_MARGIN;
     size_t heads = attention->shape.head_count;
 
     if (reach > WGI_REACH_MAX)
@@ -215,184 +194,19 @@ void wgi_cpu_rotate(const wgi_backend *self, const wgi_attention *attention,
 
 /* --------------------------------------------------------------------------------- attend */
 
-/* Carved from a lane's scratch; counts bytes when base is NULL. */
-typedef struct attend_scratch {
-    float *keys;       /* [KEYS / 32][D][32] */
-    float *values;     /* [KEYS][out_stride] */
-    float *scores;     /* [QUERY_ROWS][SCORE_STRIDE] */
-    float *part;       /* [QUERY_ROWS][out_stride]: P V of one tile behind the first */
-    float *fade;       /* [QUERY_ROWS] */
-    float *out;        /* [WGI_CPU_ATTEND_ROWS][out_stride] */
-    float *most, *sum; /* [WGI_CPU_ATTEND_ROWS] */
-} attend_scratch;
-
-static size_t carve(const wgi_attention *attention, char *base, attend_scratch *scratch)
-{
-    size_t dim = attention->shape.head_dim, out_stride = round_up(dim, 16), at = 0;
-    const struct {
-        float **part;
-        size_t count;
-    } parts[] = {{&scratch->keys, KEYS * dim},
-                 {&scratch->values, KEYS * out_stride},
-                 {&scratch->scores, (size_t)QUERY_ROWS * SCORE_STRIDE},
-                 {&scratch->part, QUERY_ROWS * out_stride},
-                 {&scratch->fade, QUERY_ROWS},
-                 {&scratch->out, WGI_CPU_ATTEND_ROWS * out_stride},
-                 {&scratch->most, WGI_CPU_ATTEND_ROWS},
-                 {&scratch->sum, WGI_CPU_ATTEND_ROWS}};
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (base) *parts[i].part = (float *)(void *)(base + at);
-        at += round_up(parts[i].count * sizeof(float), WGI_BYTE_ALIGN);
-    }
-    return at;
-}
-
 size_t wgi_cpu_attention_scratch_bytes(const wgi_attention *attention)
 {
-    attend_scratch unused;
-
-    return carve(attention, NULL, &unused);
+    return wgi_cpu_attend_bytes(attention->shape.head_dim);
 }
 
-typedef struct attend_call {
-    const wgi_cpu_kernels *kernels;
-    const wgi_attention *attention;
-    const wgi_attend_item *item;
-    size_t head;                      /* of the query */
-    const float *query, *key, *value; /* row 0 of the segment, this head */
-    const float *bias;                /* of distance 0, this head; NULL: none */
-    size_t stride;
-    wgi_view out; /* row 0 of the segment, this head */
-    attend_scratch scratch;
-} attend_call;
-
 /* Row `row` of a bin, head `head` of the kind whose panels start at `panel`. */
-static const float *head_at(const wgi_attention *attention, const float *qkv, size_t bin_rows,
+static wgi_cpu_rows head_at(const wgi_attention *attention, const float *qkv, size_t bin_rows,
                             size_t panel, size_t head, size_t row)
 {
     panel += head / attention->heads_per_panel;
-    return qkv + (panel * bin_rows + row) * attention->panel_stride +
-           head % attention->heads_per_panel * attention->shape.head_dim;
-}
-
-/* The tile where the keys begin that segment row `row` sees, and those behind it. */
-static size_t first_tile(const wgi_attention_shape *shape, size_t row)
-{
-    if (!shape->window || row < shape->window) return 0;
-    return (row + 1 - shape->window) / KEYS * KEYS;
-}
-
-/* How many keys from the segment's start a query row may see, its own and those behind it. */
-static size_t ahead(const wgi_attention_shape *shape, size_t segment_count)
-{
-    return shape->is_causal ? 1 : shape->window ? shape->window : segment_count;
-}
-
-/* The end of the keys that rows below row_end see. */
-static size_t keys_end(const attend_call *call, size_t row_end)
-{
-    size_t count = call->item->segment.count;
-    size_t end = row_end - 1 + ahead(&call->attention->shape, count);
-
-    return end < count ? end : count;
-}
-
-/* Adds the bias of queries from `row` on and keys from `key` on. */
-static void add_bias(const attend_call *call, float *scores, size_t row, size_t rows, size_t key,
-                     size_t keys)
-{
-    ptrdiff_t reach = (ptrdiff_t)call->attention->bias_reach;
-    ptrdiff_t distance = (ptrdiff_t)key - (ptrdiff_t)row;
-
-    if (distance < -reach - KEYS) distance = -reach - KEYS;
-    if (distance > reach + QUERY_ROWS) distance = reach + QUERY_ROWS;
-    call->kernels->lean(scores, SCORE_STRIDE, call->bias + distance, rows, keys);
-}
-
-/* Query rows [at, at + rows) of the item against keys [first, first + keys) of the segment. */
-static void attend_block(const attend_call *call, size_t at, size_t rows, size_t first, size_t keys,
-                         bool is_last)
-{
-    const wgi_attention_shape *shape = &call->attention->shape;
-    const attend_scratch *s = &call->scratch;
-    size_t dim = shape->head_dim, out_stride = round_up(dim, 16), row = call->item->first + at;
-    bool is_first = first == first_tile(shape, row);
-    /* Whole panels of the tile that lie before the window of every row. */
-    size_t skip = shape->window && row + 1 > first + shape->window
-                      ? (row + 1 - first - shape->window) / WGI_PANEL_COLUMNS * WGI_PANEL_COLUMNS
-                      : 0;
-    size_t sees = ahead(shape, call->item->segment.count);
-    float *out = s->out + at * out_stride, *part = is_first ? out : s->part;
-    wgi_gemm qk = {.b = call->query + row * call->stride,
-                   .b_stride = call->stride,
-                   .a_stride = WGI_PANEL_COLUMNS,
-                   .c_stride = SCORE_STRIDE,
-                   .rows = rows,
-                   .columns = WGI_PANEL_COLUMNS,
-                   .depth = dim};
-    wgi_softmax softmax = {.scores = s->scores + skip,
-                           .stride = SCORE_STRIDE,
-                           .most = s->most + at,
-                           .sum = s->sum + at,
-                           .fade = s->fade,
-                           .rows = rows,
-                           .keys = keys - skip,
-                           .keys_first = (ptrdiff_t)(row + sees) - (ptrdiff_t)(first + skip),
-                           .window = shape->window ? shape->window + sees - 1 : 0,
-                           .is_bounded = shape->is_causal || shape->window,
-                           .is_first = is_first,
-                           .scale_log2 = shape->scale * 1.442695041f};
-    wgi_gemm pv = {.a = s->values + skip * out_stride,
-                   .a_stride = out_stride,
-                   .b = s->scores + skip,
-                   .b_stride = SCORE_STRIDE,
-                   .c = part,
-                   .c_stride = out_stride,
-                   .rows = rows,
-                   .columns = out_stride,
-                   .depth = keys - skip};
-
-    for (size_t key = skip; key < keys; key += WGI_PANEL_COLUMNS) {
-        qk.a = s->keys + key * dim;
-        qk.c = s->scores + key;
-        call->kernels->gemm(&qk);
-    }
-    if (call->bias) add_bias(call, s->scores + skip, row, rows, first + skip, keys - skip);
-    call->kernels->softmax(&softmax);
-    call->kernels->gemm(&pv);
-    if (!is_first) call->kernels->merge(out, part, out_stride, s->fade, rows);
-    if (is_last)
-        call->kernels->divide(out, out_stride, s->sum + at, call->out.data + row * call->out.stride,
-                              call->out.stride, rows, dim);
-}
-
-static void attend_head(const attend_call *call, bool is_packed)
-{
-    const wgi_attend_item *item = call->item;
-    const attend_scratch *s = &call->scratch;
-    size_t dim = call->attention->shape.head_dim, stride = call->stride;
-    size_t end = keys_end(call, (size_t)item->first + item->count);
-
-    for (size_t first = first_tile(&call->attention->shape, item->first); first < end;
-         first += KEYS) {
-        size_t keys = end - first < KEYS ? end - first : KEYS;
-
-        if (!is_packed) {
-            call->kernels->pack_keys(call->key + first * stride, stride, keys, dim, s->keys);
-            call->kernels->pack_values(call->value + first * stride, stride, keys, dim, s->values,
-                                       round_up(dim, 16));
-        }
-        for (size_t at = 0; at < item->count; at += QUERY_ROWS) {
-            size_t rows = item->count - at < QUERY_ROWS ? item->count - at : QUERY_ROWS;
-            size_t seen = keys_end(call, item->first + at + rows); /* by the last row */
-
-            if (seen <= first) continue;
-            if (first < first_tile(&call->attention->shape, item->first + at)) continue;
-            attend_block(call, at, rows, first, seen - first < keys ? seen - first : keys,
-                         seen <= first + KEYS);
-        }
-    }
+    return (wgi_cpu_rows){qkv + (panel * bin_rows + row) * attention->panel_stride +
+                              head % attention->heads_per_panel * attention->shape.head_dim,
+                          attention->panel_stride};
 }
 
 void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, const void *qkv,
@@ -400,25 +214,25 @@ void wgi_cpu_attend(const wgi_backend *self, const wgi_attention *attention, con
 {
     const wgi_attention_shape *shape = &attention->shape;
     size_t group = shape->head_count / shape->key_head_count, row = item->segment.row;
-    attend_call call = {.kernels = wgi_cpu_of(self)->kernels,
-                        .attention = attention,
-                        .item = item,
-                        .stride = attention->panel_stride};
+    wgi_cpu_attend_task task = {.kernels = wgi_cpu_of(self)->kernels,
+                                .shape = shape,
+                                .row_count = item->segment.count,
+                                .first = item->first,
+                                .count = item->count,
+                                .bias_reach = attention->bias_reach};
 
-    (void)carve(attention, scratch, &call.scratch);
-    call.key = head_at(attention, qkv, bin_rows, attention->query_panels, item->key_head, row);
-    call.value = head_at(attention, qkv, bin_rows, attention->query_panels + attention->key_panels,
+    task.key = head_at(attention, qkv, bin_rows, attention->query_panels, item->key_head, row);
+    task.value = head_at(attention, qkv, bin_rows, attention->query_panels + attention->key_panels,
                          item->key_head, row);
     for (size_t i = 0; i < group; i++) {
         size_t head = item->key_head * group + i;
 
-        call.query = head_at(attention, qkv, bin_rows, 0, head, row);
-        call.out = wgi_view_from(out, row);
-        call.out.data += head * shape->head_dim;
+        task.query = head_at(attention, qkv, bin_rows, 0, head, row);
+        task.out = wgi_view_from(out, row);
+        task.out.data += head * shape->head_dim;
         if (attention->bias)
-            call.bias =
+            task.bias =
                 attention->bias + head * (2 * attention->bias_center + 1) + attention->bias_center;
-        /* Heads that share keys share the packed ones, when these are one tile. */
-        attend_head(&call, i > 0 && item->segment.count <= KEYS);
+        wgi_cpu_attend_head(&task, i > 0, scratch);
     }
 }
