@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # test.sh - every test, in tiers; the last line is "N passed, N failed, N skipped" over all of them.
 #
-#   ./test.sh            quick, torture, real model, the same under ASan+UBSan and TSan, fuzz smoke
+#   ./test.sh            quick, torture, real model, the same under ASan+UBSan and TSan, fuzz smoke, Python
 #   ./test.sh quick      the quick tier alone (under a minute once it is built)
+#   ./test.sh python     the Python package alone
 #   ./test.sh full       adds the tests that take long
 #
 # Exit status: 0 when nothing failed and something was run. A skipped test says why in its own words.
@@ -11,14 +12,15 @@ cd "$(dirname "$0")" || exit 2
 source tools/setup.sh
 
 tier=${1:-default}
-case $tier in quick | default | full) ;; *)
-    wg_say "usage: ./test.sh [quick|full]"
+case $tier in quick | default | python | full) ;; *)
+    wg_say "usage: ./test.sh [quick|python|full]"
     exit 2
     ;;
 esac
 
 passed=0 failed=0 skipped=0
 fuzz_seconds=${WARPGROUP_FUZZ_SECONDS:-30}
+fuzz_runs=${WARPGROUP_FUZZ_RUNS:-1000000} # of each target in "full"
 jobs=$(nproc)
 timeout=300 # seconds for one test; a test that hangs fails
 logs=build/test-logs
@@ -93,55 +95,124 @@ tests()
     if ((status != 0 && failed == before)); then broken "ctest of preset $preset ($labels)"; fi
 }
 
-# Every libFuzzer target for a while, from its seeds; what it finds stays in build/fuzz/found.
-fuzz_smoke()
+# Longer inputs than these take long and show nothing more: texts are cut into short chunks in that build,
+# and a small model has all that a large one has.
+declare -A fuzz_options=([tokenizer_text]=-max_len=512 [gguf_model]=-max_len=8192)
+
+# fuzz FOLDER RUNS OPTION...: every libFuzzer target from its seeds and what lies in build/fuzz/FOLDER, which
+# grows; each must do RUNS runs. What it finds stays in build/fuzz/found.
+fuzz()
 {
-    local target name seeds work found=build/fuzz/found
-    heading "fuzz smoke, $fuzz_seconds s each"
+    local folder=$1 runs=$2 target name seeds work found=build/fuzz/found
+    shift 2
     mkdir -p "$found"
     local pids=() names=() running=0
     for target in build/fuzz/tests/fuzz_*; do
         [[ -x $target && -f $target ]] || continue
         name=${target##*/fuzz_}
         seeds=tests/data/fuzz/$name
-        work=build/fuzz/corpus/$name
+        work=build/fuzz/$folder/$name
         mkdir -p "$work"
         [[ -d $seeds ]] || seeds=
-        "$target" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        # Targets that write files write them to memory where that can be: ten times as many runs.
+        TMPDIR=$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}") \
+            "$target" "$@" ${fuzz_options[$name]:-} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
             -artifact_prefix="$found/$name-" "$work" ${seeds:+"$seeds"} \
             >"$logs/fuzz-$name.log" 2>&1 &
         pids+=($!)
         names+=("$name")
         running=$((running + 1))
         if ((running >= jobs)); then
-            fuzz_collect "${pids[0]}" "${names[0]}"
+            fuzz_collect "${pids[0]}" "${names[0]}" "$runs"
             pids=("${pids[@]:1}")
             names=("${names[@]:1}")
             running=$((running - 1))
         fi
     done
     while ((running > 0)); do
-        fuzz_collect "${pids[0]}" "${names[0]}"
+        fuzz_collect "${pids[0]}" "${names[0]}" "$runs"
         pids=("${pids[@]:1}")
         names=("${names[@]:1}")
         running=$((running - 1))
     done
 }
 
-# fuzz_collect PID NAME
+# fuzz_collect PID NAME RUNS
 fuzz_collect()
 {
-    if wait "$1"; then
-        echo "passed  fuzz_$2: $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$2.log") runs"
-        passed=$((passed + 1))
-    else
-        tail -n 30 "$logs/fuzz-$2.log"
-        echo "FAILED  fuzz_$2; the log is $logs/fuzz-$2.log"
+    local log=$logs/fuzz-$2.log count
+    if ! wait "$1"; then
+        tail -n 30 "$log"
+        echo "FAILED  fuzz_$2; the log is $log"
         failed=$((failed + 1))
+        return
     fi
+    count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    if ((${count:-0} < $3)); then
+        echo "FAILED  fuzz_$2: ${count:-0} runs, not $3, in its time; the log is $log"
+        failed=$((failed + 1))
+        return
+    fi
+    echo "passed  fuzz_$2: $count runs"
+    passed=$((passed + 1))
+}
+
+# Every target for a while.
+fuzz_smoke()
+{
+    heading "fuzz smoke, $fuzz_seconds s each"
+    fuzz corpus 1 -max_total_time="$fuzz_seconds"
+}
+
+# Every target so many times, from its seeds alone; one that hangs or crawls fails.
+fuzz_long()
+{
+    heading "fuzz, $fuzz_runs runs each"
+    rm -rf build/fuzz/corpus-long
+    fuzz corpus-long "$fuzz_runs" -runs="$fuzz_runs" -max_total_time=7200
+}
+
+# The package as pip builds it, in an environment with what its users have beside it.
+python_tests()
+{
+    local venv=$WG_CACHE/python-tests log=$logs/python.log junit=$logs/python.xml before=$failed total bad out
+    heading "tests of the Python package"
+    if ! tools/python_venv.sh "$venv" tests/python/requirements.txt >"$log" 2>&1; then
+        tail -n 5 "$log"
+        echo "SKIPPED python: its environment could not be made; the log is $log"
+        skipped=$((skipped + 1))
+        return
+    fi
+    rm -rf build/python "$junit"
+    if ! "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
+        --target build/python . >"$log" 2>&1; then
+        tail -n 40 "$log"
+        broken "pip install of the Python package; the log is $log"
+        return
+    fi
+    PYTHONPATH=$PWD/build/python PYTHONDONTWRITEBYTECODE=1 WARPGROUP_CLI=$PWD/build/check/warpgroup \
+        "$venv/bin/python" -m pytest -q --junitxml "$junit"
+    local status=$?
+    if [[ ! -s $junit ]]; then
+        broken "pytest wrote no result"
+        return
+    fi
+    total=$(attribute "$junit" tests)
+    bad=$(($(attribute "$junit" failures) + $(attribute "$junit" errors)))
+    out=$(attribute "$junit" skipped)
+    passed=$((passed + total - bad - out))
+    failed=$((failed + bad))
+    skipped=$((skipped + out))
+    if ((status != 0 && failed == before)); then broken "pytest"; fi
 }
 
 mkdir -p "$logs"
+if [[ $tier == python ]]; then
+    wg_packages build test || { broken "packages"; finish; }
+    wg_model_fetch && export WARPGROUP_MODEL=$WG_MODEL
+    build check warpgroup && python_tests
+    finish
+fi
 if [[ $tier == quick ]]; then
     wg_packages build test || { broken "packages"; finish; }
     build check all unit_tests fuzz_targets && tests check quick
@@ -158,12 +229,21 @@ build check all unit_tests fuzz_targets && {
         wg_say "tests with the real model will be skipped"
         export WARPGROUP_MODEL=
     fi
+    export WARPGROUP_CACHE=$WG_CACHE
+    wg_smollm2_fetch || wg_say "tests with SmolLM2 will be skipped"
+    if [[ $tier == full ]]; then
+        wg_gemma3_fetch || wg_say "tests with Gemma 3 will be skipped"
+    fi
     tests check model
 }
+python_tests
 build asan all unit_tests fuzz_targets && tests asan 'quick|torture'
 # Arithmetic has no races, and is ten times slower there.
 build tsan all unit_tests fuzz_targets && tests tsan 'quick|stress' -LE numeric
-build fuzz fuzz_targets && fuzz_smoke
+build fuzz fuzz_targets && {
+    fuzz_smoke
+    if [[ $tier == full ]]; then fuzz_long; fi
+}
 if [[ $tier == full && -x build/check/warpgroup ]]; then
     timeout=7200
     tests check full
