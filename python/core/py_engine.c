@@ -41,9 +41,9 @@ static void close_if_unused(wgpy_engine *self)
 
     if (!self->is_closed || self->users > 0 || !engine) return;
     self->engine = NULL;
-    Py_BEGIN_ALLOW_THREADS wg_engine_close(
-        engine); /* waits for the packer to leave, not for Python */
-    Py_END_ALLOW_THREADS
+    Py_BEGIN_ALLOW_THREADS;
+    wg_engine_close(engine); /* waits for the packer to leave, not for Python */
+    Py_END_ALLOW_THREADS;
 }
 
 wg_engine *wgpy_engine_begin(wgpy_engine *self)
@@ -227,8 +227,10 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     wgpy_engine *self;
 
     if (read_options(args, keywords, &options, classes) != 0) return NULL;
-    Py_BEGIN_ALLOW_THREADS status = wg_engine_open(&engine, &options, &err);
-    Py_END_ALLOW_THREADS if (status != WG_OK) return wgpy_raise(&err);
+    Py_BEGIN_ALLOW_THREADS;
+    status = wg_engine_open(&engine, &options, &err);
+    Py_END_ALLOW_THREADS;
+    if (status != WG_OK) return wgpy_raise(&err);
     self = PyObject_New(wgpy_engine, type);
     if (!self) {
         wg_engine_close(engine);
@@ -369,9 +371,10 @@ static int wait_for_bin(wg_engine *engine, uint64_t timeout_ns, wg_bin *bin)
         wg_error err = {0};
         wg_status status;
 
-        Py_BEGIN_ALLOW_THREADS status = wg_engine_next(engine, NULL, slice, bin, &next, &err);
-        Py_END_ALLOW_THREADS if (status != WG_OK)
-        {
+        Py_BEGIN_ALLOW_THREADS;
+        status = wg_engine_next(engine, NULL, slice, bin, &next, &err);
+        Py_END_ALLOW_THREADS;
+        if (status != WG_OK) {
             (void)wgpy_raise(&err);
             return -1;
         }

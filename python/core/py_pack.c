@@ -82,9 +82,10 @@ static PyObject *pack_lengths(PyObject *module, PyObject *args)
     if (wgpy_counts_get(list, "lengths", &lengths, &count) != 0) return NULL;
     both = narrow(lengths, count);
     if (!both) goto cleanup;
-    Py_BEGIN_ALLOW_THREADS status = wg_pack(both + count, both, count, &options, &packed, &err);
-    Py_END_ALLOW_THREADS result =
-        status == WG_OK ? answer(both + count, count, &packed) : wgpy_raise(&err);
+    Py_BEGIN_ALLOW_THREADS;
+    status = wg_pack(both + count, both, count, &options, &packed, &err);
+    Py_END_ALLOW_THREADS;
+    result = status == WG_OK ? answer(both + count, count, &packed) : wgpy_raise(&err);
 
 cleanup:
     PyMem_Free(both);

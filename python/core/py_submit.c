@@ -63,9 +63,9 @@ static int push(wgpy_engine *self, batch *pushed, int may_hold_lock)
         if (may_hold_lock) {
             status = wg_engine_submit_within(engine, from, count, 0, &taken, &err);
         } else {
-            Py_BEGIN_ALLOW_THREADS status =
-                wg_engine_submit_within(engine, from, count, WGPY_SLICE_NS, &taken, &err);
-            Py_END_ALLOW_THREADS
+            Py_BEGIN_ALLOW_THREADS;
+            status = wg_engine_submit_within(engine, from, count, WGPY_SLICE_NS, &taken, &err);
+            Py_END_ALLOW_THREADS;
         }
         may_hold_lock = 0;
         pushed->taken += taken;
