@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures `warpgroup embed` and its peers in turns on one corpus and gives medians, spread and ratios.
 
-usage: compare.py --warpgroup FILE --model DIR --corpus FILE.jsonl --python VENV/bin/peer-python [--peer SPEC]...
+usage: compare.py --warpgroup FILE --model DIR --corpus FILE.jsonl --python VENV/bin/python [--peer SPEC]...
 
 A machine's speed drifts, so nothing is compared with a figure of another hour: in every round each
 contestant runs once, and the order is turned by one from round to round. A ratio is the median of
@@ -30,19 +30,22 @@ DEFAULT_PEERS = "hf:8 st:32 ov:1 ov:4 ov:32 ov:1x2 ov:4x2 ov:16x2 ort-plain:1x2 
 PAUSE_S = 0.5  # thread pools spin for a while after their work; longer than any of theirs
 
 
+def peer_command(spec, args, corpus):
+    parsed = re.fullmatch(r"([a-z-]+)(?::(\d+)(?:x(\d+))?)?", spec)
+    if not parsed or parsed[1] not in SCRIPTS:
+        sys.exit(f"compare: peer '{spec}' is unknown; one of {', '.join(SCRIPTS)}, then :BATCH or :BATCHxSTREAMS")
+    kind, batch, streams = parsed.groups()
+    script, *rest = SCRIPTS[kind]
+    command = [args.python, str(HERE / "peers" / script), *rest, "--serve", "--model", args.model,
+               "--corpus", corpus, "--threads", str(args.threads), "--max-length", str(args.max_length)]
+    command += ["--batch", batch] if batch else []
+    return command + (["--streams", streams] if streams else [])
+
+
 class Peer:
     """A peer script kept running; run() has it do the corpus once."""
 
-    def __init__(self, spec, args, corpus):
-        parsed = re.fullmatch(r"([a-z-]+)(?::(\d+)(?:x(\d+))?)?", spec)
-        if not parsed or parsed[1] not in SCRIPTS:
-            sys.exit(f"compare: peer '{spec}' is unknown; one of {', '.join(SCRIPTS)}, then :BATCH or :BATCHxSTREAMS")
-        kind, batch, streams = parsed.groups()
-        script, *rest = SCRIPTS[kind]
-        command = [args.python, str(HERE / "peers" / script), *rest, "--serve", "--model", args.model,
-                   "--corpus", corpus, "--threads", str(args.threads), "--max-length", str(args.max_length)]
-        command += ["--batch", batch] if batch else []
-        command += ["--streams", streams] if streams else []
+    def __init__(self, spec, command):
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, text=True)
@@ -52,13 +55,16 @@ class Peer:
         line = self.process.stdout.readline()
         if not line:
             self.log.seek(0)
-            sys.exit(f"compare: peer {who} ended:\n{self.log.read()[-2000:]}")
+            sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: peer {who} ended:\n{self.log.read()[-2000:]}")
         return json.loads(line)
 
-    def run(self):
-        self.process.stdin.write("run\n")
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return self.answer(self.name)
+
+    def run(self):
+        return self.ask("run")
 
     def close(self):
         self.process.stdin.close()
@@ -166,7 +172,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         corpus = limited(args.corpus, args.limit, folder)
         contestants = [Warpgroup(args, corpus)] if args.warpgroup else []
-        contestants += [Peer(spec, args, corpus) for spec in args.peer or DEFAULT_PEERS]
+        contestants += [Peer(spec, peer_command(spec, args, corpus)) for spec in args.peer or DEFAULT_PEERS]
         before = machine()
         results = measure(contestants, args.rounds)
         for c in contestants:

@@ -117,6 +117,7 @@ def paragraphs(files):
 
 
 def lengths(rng):
+    """Words of each document, by corpus."""
     short = []
     while len(short) < 2000:
         n = int(rng.lognormvariate(2.9, 0.6))
@@ -129,38 +130,47 @@ def lengths(rng):
     }
 
 
+def texts(seed, names=PACKAGES, plan_of=lengths):
+    """({corpus: [text of each document]}, where the words came from); the same seed gives the same texts.
+
+    plan_of(rng) says how many words each document of each corpus has; no word of the sources is used twice.
+    """
+    found = packages_found(names)
+    rng = random.Random(seed)
+    files = package_files(found) + python_files()
+    rng.shuffle(files)
+    stream = [word for words in paragraphs(files) for word in words]
+    plan = plan_of(rng)
+    need = sum(map(sum, plan.values()))
+    if len(stream) < need:
+        missing = [n for n in names if not any(p == n or p.startswith(n + "-") for p in found)]
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {len(stream)} words found, {need} needed. Not installed: "
+                 f"{' '.join(missing) or 'none'}. Add others with --package, and see whether dpkg was "
+                 "told to leave out /usr/share/doc or /usr/share/info.")
+    at, out = 0, {}
+    for name, sizes in plan.items():
+        out[name] = []
+        for n in sizes:
+            out[name].append(" ".join(stream[at:at + n]))
+            at += n
+    return out, {"seed": seed, "python": platform.python_version(), "packages": found, "words_found": len(stream)}
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("out", type=pathlib.Path)
     ap.add_argument("--seed", type=int, default=7)
     ap.add_argument("--package", action="append", help="Debian package to read; replaces the default list")
     args = ap.parse_args()
-    names = args.package or PACKAGES
-    found = packages_found(names)
-    rng = random.Random(args.seed)
-    files = package_files(found) + python_files()
-    rng.shuffle(files)
-    stream = [word for words in paragraphs(files) for word in words]
-    plan = lengths(rng)
-    need = sum(map(sum, plan.values()))
-    if len(stream) < need:
-        missing = [n for n in names if not any(p == n or p.startswith(n + "-") for p in found)]
-        sys.exit(f"make_corpus: {len(stream)} words found, {need} needed. Not installed: "
-                 f"{' '.join(missing) or 'none'}. Add others with --package, and see whether dpkg was "
-                 "told to leave out /usr/share/doc or /usr/share/info.")
+    made, manifest = texts(args.seed, args.package or PACKAGES)
     args.out.mkdir(parents=True, exist_ok=True)
-    at, corpora = 0, {}
-    for name, sizes in plan.items():
-        digest = hashlib.sha256()
-        with open(args.out / (name + ".jsonl"), "wb") as f:
-            for i, n in enumerate(sizes):
-                line = json.dumps({"id": i, "text": " ".join(stream[at:at + n])}) + "\n"
-                f.write(line.encode())
-                digest.update(line.encode())
-                at += n
-        corpora[name] = {"documents": len(sizes), "words": sum(sizes), "sha256": digest.hexdigest()}
-    manifest = {"seed": args.seed, "python": platform.python_version(), "packages": found,
-                "words_found": len(stream), "corpora": corpora}
+    corpora = {}
+    for name, documents in made.items():
+        lines = "".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(documents)).encode()
+        (args.out / (name + ".jsonl")).write_bytes(lines)
+        corpora[name] = {"documents": len(documents), "words": sum(len(text.split()) for text in documents),
+                         "sha256": hashlib.sha256(lines).hexdigest()}
+    manifest = {**manifest, "corpora": corpora}
     (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     print(json.dumps(manifest, indent=1))
 

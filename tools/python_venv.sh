@@ -38,9 +38,9 @@ if [ -n "${CUDA_LIB:-}" ] && grep -q '^torch==' "$venv/requirements.txt"; then
         [ -e "$libs/$(basename "$lib")" ] || ln -s "$lib" "$libs/"
     done
     # What torch declares and is served by the toolkit must not be fetched by others who ask for torch.
-    grep -E -v '^(torch|sentence-transformers|mteb)==' "$venv/requirements.txt" >"$venv/others.txt" || true
+    grep -E -v '^(torch|sentence-transformers|mteb|accelerate)==' "$venv/requirements.txt" >"$venv/others.txt" || true
     $pip -r "$venv/others.txt"
-    late=$(grep -E '^(sentence-transformers|mteb)==' "$venv/requirements.txt" || true)
+    late=$(grep -E '^(sentence-transformers|mteb|accelerate)==' "$venv/requirements.txt" || true)
     [ -z "$late" ] || $pip --no-deps $late
 else
     $pip -r "$venv/requirements.txt"

@@ -5,14 +5,22 @@ encode(texts) tokenises, computes, pools and normalises all of them and returns 
 rows computed). Model load is outside the clock, tokenisation and pooling are inside.
 
 Standard output carries JSON lines only: one per run. With --serve the script first says {"ready": ...} and
-then runs once for each line "run" on standard input, so that compare.py can take turns.
+then runs once for each line "run" on standard input, so that compare.py can take turns; "save FILE" writes the
+vectors of the last run.
+
+Memory: after one short text has gone through the model, what is held is `loaded_mb` (weights, libraries, code);
+each run reports `rss_mb`, its own peak, and `growth_mb`, the part of it beyond `loaded_mb`: the activations.
+On CUDA all three are those of torch's allocator on the device.
 """
 import argparse
 import json
 import os
+import re
 import resource
 import sys
 import time
+
+WARM_UP = "One short text, so that weights and libraries are in memory before anything is counted."
 
 
 def options(batch, extra=()):
@@ -23,6 +31,8 @@ def options(batch, extra=()):
     ap.add_argument("--batch", type=int, default=batch)
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--max-length", type=int, default=512)
+    ap.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="torch peers only")
+    ap.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"], help="torch peers only")
     ap.add_argument("--runs", type=int, default=3)
     ap.add_argument("--serve", action="store_true", help="one run for each line 'run' on standard input")
     ap.add_argument("--save", help="write the vectors of the last run as .npy")
@@ -40,38 +50,76 @@ def options(batch, extra=()):
     return args
 
 
-def serve(args, peer, versions, encode):
+class HostMemory:
+    """Resident set of this process in MB; the peak starts anew at reset() where the kernel allows it."""
+
+    def status(self, key):
+        with open("/proc/self/status") as f:
+            found = re.search(rf"^{key}:\s+(\d+) kB", f.read(), re.M)
+        return int(found[1]) / 1024 if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def used(self):
+        return self.status("VmRSS")
+
+    def reset(self):
+        try:
+            with open("/proc/self/clear_refs", "w") as f:
+                f.write("5")
+        except OSError:
+            pass  # then the peak is that of all runs so far
+
+    def peak(self):
+        return self.status("VmHWM")
+
+
+def serve(args, peer, versions, encode, prepare=None, memory=None, extra=None):
+    """The measured loop. prepare(texts) is called once before it, for what is no part of the measured work;
+    extra() gives more fields for the line of a run."""
     with open(args.corpus) as f:
         texts = [json.loads(line)["text"] for line in f]
     texts = texts[:args.limit] if args.limit else texts
+    memory = memory or HostMemory()
 
     def say(value):
         args.out.write(json.dumps(value) + "\n")
         args.out.flush()
 
     def run():
-        start = time.perf_counter()
+        memory.reset()
+        start, cpu_start = time.perf_counter(), time.process_time()
         vectors, tokens, rows = encode(texts)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+        peak = memory.peak()
         say({"peer": peer, "batch": args.batch, "documents": len(texts), "tokens": tokens,
-             "seconds": round(seconds, 4), "tokens_per_s": round(tokens / seconds, 1),
-             "padding": round((rows - tokens) / rows, 4), "threads": args.threads,
-             "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-             "versions": versions})
+             "seconds": round(seconds, 4), "cpu_s": round(cpu, 4), "tokens_per_s": round(tokens / seconds, 1),
+             "padding": round((rows - tokens) / rows, 4), "rows": rows, "threads": args.threads,
+             "rss_mb": round(peak), "loaded_mb": round(loaded), "growth_mb": round(peak - loaded, 1),
+             "versions": versions, **(extra() if extra else {})})
         return vectors
 
+    def save(path):
+        import numpy
+        numpy.save(path, numpy.asarray(vectors, dtype=numpy.float32))
+
+    encode([WARM_UP])
+    loaded = memory.used()
+    if prepare:
+        prepare(texts)
     vectors = None
     if args.serve:
         say({"ready": peer})
         for line in sys.stdin:
-            if line.strip() == "run":
+            verb, _, rest = line.strip().partition(" ")
+            if verb == "run":
                 vectors = run()
+            elif verb == "save":
+                save(rest)
+                say({"saved": rest})
     else:
         for _ in range(args.runs):
             vectors = run()
     if args.save and vectors is not None:
-        import numpy
-        numpy.save(args.save, numpy.asarray(vectors, dtype=numpy.float32))
+        save(args.save)
 
 
 def tokenizer(args):

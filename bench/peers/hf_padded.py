@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""transformers AutoModel in fp32: batches in arrival order, padded to the longest, mean pooling.
+"""transformers AutoModel: batches in arrival order, padded to the longest, pooled as the folder says.
 
-What most people write first, and what the model card shows.
+What most people write first, and what the model card shows. A decoder keeps no cache (use_cache=False):
+nothing is generated, and the cache of a batch would be most of its memory.
 """
+import inspect
+
 import common
 
-args = common.options(batch=8)
+args = common.options(batch=8, extra=[("--attention", {"default": "sdpa", "help": "transformers' name of it"})])
 import torch
-import transformers
+from torch_side import VERSIONS, memory, open_model, pooled, pooling
 
-torch.set_num_threads(args.threads)
-tok = transformers.AutoTokenizer.from_pretrained(args.model)
-model = transformers.AutoModel.from_pretrained(args.model, attn_implementation="sdpa",
-                                               dtype=torch.float32).eval()
+model, tok = open_model(args, args.attention)
+how = pooling(args.model)
+settings = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
 
 
 @torch.inference_mode()
@@ -21,14 +23,12 @@ def encode(texts):
     for at in range(0, len(texts), args.batch):
         batch = tok(texts[at:at + args.batch], padding=True, truncation=True,
                     max_length=args.max_length, return_tensors="pt")
-        mask = batch["attention_mask"]
-        hidden = model(**batch).last_hidden_state
-        mean = (hidden * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
-        out.append(torch.nn.functional.normalize(mean, dim=1))
-        tokens += int(mask.sum())
-        rows += mask.numel()
+        tokens += int(batch["attention_mask"].sum())
+        rows += batch["attention_mask"].numel()
+        batch = batch.to(args.device)
+        hidden = model(**batch, **settings).last_hidden_state
+        out.append(pooled(hidden, batch["attention_mask"], how).cpu())
     return torch.cat(out).numpy(), tokens, rows
 
 
-common.serve(args, f"hf-padded-{args.batch}",
-             {"torch": torch.__version__, "transformers": transformers.__version__}, encode)
+common.serve(args, f"hf-padded-{args.batch}", VERSIONS, encode, memory=memory(args))

@@ -48,6 +48,7 @@ _LATER: dict[str, str] = {
     "Failure": "warpgroup.embedder",
     "VarlenModel": "warpgroup.varlen",
     "determine_capacity": "warpgroup.capacity",
+    "pool": "warpgroup.varlen",
 }
 
 # Modules for other packages, likewise; they do not get in the way of the packages' own names.

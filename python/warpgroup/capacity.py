@@ -31,6 +31,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Callable
 
+import numpy as np
+
 from warpgroup import _core
 
 __all__ = ["Capacity", "Try", "determine_capacity"]
@@ -148,15 +150,17 @@ class _Callback:
                 raise
             self.reasons[tokens] = _one_line(error)
             return False, 0.0
+        if isinstance(answer, np.bool_):
+            answer = bool(answer)
         if answer is False:
             self.reasons[tokens] = "run() said no"
             return False, 0.0
         if answer is None or answer is True:
             return True, time.perf_counter() - began
         seconds = float(answer)
-        if not 0 <= seconds < float("inf"):
-            raise _core.ArgumentError(f"run({tokens}) gave {answer!r}; seconds, or whether it "
-                                      "fitted, are needed")
+        if not 0 < seconds < float("inf"):
+            raise _core.ArgumentError(f"run({tokens}) gave {answer!r}; seconds above 0, or whether "
+                                      "it fitted, are needed")
         return True, seconds
 
 

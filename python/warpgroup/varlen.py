@@ -5,6 +5,8 @@
         hidden = model(bin).last_hidden_state            # [T, H], no padding
         vectors = pool(hidden, bin.cu_seqlens, "mean")   # [S, H]
 
+    vectors = dict(model.embed(engine, "mean"))          # the same, on a CPU one bin a core
+
 The model itself is left as it is: it gets one row of T tokens, positions that begin anew with each
 text, and the boundaries of the texts as keyword arguments that its attention function reads
 (warpgroup/hf_attention.py, or flash-attn). Refused: a fork of each model's forward pass, and masks.
@@ -14,7 +16,8 @@ ModernBERT and many more with sdpa and eager attention, Llama and Qwen2 unless u
 every VarlenModel is put to a proof when it is made: made-up texts packed must give what they give
 alone; else it raises and names the model's class.
 
-Versions: transformers 5.x, tried with 5.24; torch 2.8 or later on a CPU, 2.10 or later or
+Versions: transformers 5.0 or later, tried with 5.0 (ModernBERT, which does not go through the
+attention interface there, is refused by it) and 5.24; torch 2.8 or later on a CPU, 2.10 or later or
 flash-attn on CUDA. What another version does otherwise, the proof meets.
 
 Letters: T tokens of a bin, S texts, H hidden size.
@@ -24,6 +27,7 @@ Threads: a VarlenModel may be called by several threads where its model may.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,14 +37,11 @@ from transformers.utils import ModelOutput, is_flash_attn_2_available
 
 from warpgroup import _core
 from warpgroup import hf_attention as _attention
+from warpgroup.workers import run_bins, worker_count
 
 __all__ = ["VarlenModel", "pool"]
 
-_UNSAFE = {
-    "sdpa": "transformers hands it no mask that keeps packed texts apart in most encoders",
-    "eager": "transformers hands it no mask that keeps packed texts apart in most encoders",
-    "flex_attention": "transformers hands it no mask that keeps packed texts apart in most encoders",
-}
+_UNSAFE = ("sdpa", "eager", "flex_attention")
 # Packed and alone are two orders of summation: by dtype, the share of the largest value that they
 # may be apart. Texts that attend to each other are apart by a tenth and more.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -65,7 +66,8 @@ class VarlenModel:
     models are copied to float32 and the result back.
 
     The model's config is changed: its attention implementation is set, as by
-    model.set_attn_implementation(), until close(). Nothing else is.
+    model.set_attn_implementation(), until close(). Nothing else is. Models that share the config
+    object are changed with it; called without packed texts they raise UnsupportedError.
 
     position_offset: what the model's positions begin at (padding_idx + 1 in RoBERTa's family).
     position_limit: longest text in tokens, or None.
@@ -175,6 +177,23 @@ class VarlenModel:
                 return self._without_batch(output, cu, total)
         finally:
             _attention.calls.threads = 0
+
+    def embed(self, engine: _core.Engine, how: str = "mean", *,
+              workers: int = 0) -> Iterator[tuple[int, torch.Tensor]]:
+        """Runs all bins of the engine: yields the id of each sequence with its vector [H].
+
+        how: as in pool(). workers: bins at once, each in a thread with one core; 0: as many as
+        torch uses threads and the engine was opened for (workers=, 1 if nothing else was said)
+        on a CPU, one on a GPU. Vectors come in order of completion, until the engine is drained.
+        """
+        def run(bin: _core.Bin) -> tuple[list[int], torch.Tensor]:
+            hidden = self(bin).last_hidden_state
+            return bin.ids.tolist(), pool(hidden, bin.cu_seqlens, how)
+
+        count = worker_count(engine, self.device, workers)
+        for ids, vectors in run_bins(engine, run, count,
+                                     self.device.type == "cpu" and count > 1):
+            yield from zip(ids, vectors)
 
     # ------------------------------------------------------------------------- arguments
 
@@ -297,8 +316,8 @@ class VarlenModel:
         kinds = set(getattr(config, "layer_types", None) or ())
         strange = sorted(kinds - {"full_attention", "sliding_attention"})
         if strange:
-            refuse(f"layers of kind {', '.join(strange)} carry state from text to text, or cut rows "
-                   "without regard to them")
+            refuse(f"layers of kind {', '.join(strange)} carry state from text to text, or cut "
+                   "rows without regard to them")
         rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
         if isinstance(rope, dict) and "mrope_section" in rope:
             refuse("its positions have three dimensions")
@@ -400,8 +419,8 @@ def _choose(model: PreTrainedModel, attention: str) -> str:
         return _attention.NAME
     if attention in _UNSAFE:
         raise _core.ArgumentError(
-            f'attention="{attention}" lets packed texts attend to each other: {_UNSAFE[attention]}; '
-            'use "auto"')
+            f'attention="{attention}" lets packed texts attend to each other: transformers hands '
+            'it no mask that keeps them apart in most encoders; use "auto"')
     if attention != _attention.NAME and not attention.startswith("flash_attention_"):
         raise _core.ArgumentError(
             f'attention="{attention}" is not known; "auto", "{_attention.NAME}" and '

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 from conftest import cached_model, requires, run_python, start_python
 
@@ -62,6 +63,8 @@ def test_modes_and_reserve():
 
 
 def test_nothing_fits():
+    with pytest.raises(warpgroup.LimitError, match="256 tokens"):
+        determine_capacity(run=lambda n: np.bool_(False))
     with pytest.raises(warpgroup.LimitError, match="256 tokens.*start lower"):
         determine_capacity(run=lambda n: False)
 
@@ -108,6 +111,7 @@ def test_control_c_between_tries():
     (dict(run=bool, keep=1.5, mode="step"), "keep is 1.5"),
     (dict(run=lambda n: -1.0), "gave -1.0"),
     (dict(run=lambda n: float("nan")), "gave nan"),
+    (dict(run=lambda n: 0), "gave 0; seconds above 0"),
 ])
 def test_arguments(arguments, match):
     with pytest.raises(warpgroup.ArgumentError, match=match):
@@ -226,13 +230,18 @@ def test_a_model_under_a_limit():
     packed = VarlenModel(model)  # what its proof takes is held now
     room = 64 << 20
     found = determine_capacity(packed, "cpu", memory=held() + room, max_tokens=200_000,
-                               knee_runs=1, timeout=60)
-    assert found.knee_tokens and found.refused_tokens, found
+                               knee=False, timeout=60)
+    assert found.refused_tokens, found
     tries = _Tries(packed, None)
     def fits(tokens):
         return not try_in_child(lambda: tries.forward(tokens), room, 60, "x")
-    assert fits(found.tokens * 4 // 5), found
+    # An allocator's holes make a size here or there an exception; a third is beyond them.
+    assert fits(found.tokens * 2 // 3), found
     assert not fits(found.tokens * 3 // 2), found
+    # Sizes are timed in this process, whose heap is another from then on.
+    timed = determine_capacity(packed, max_tokens=1024, knee_runs=1, timeout=60)
+    assert timed.knee_tokens and [t.tokens for t in timed.tries if t.is_for_knee] == [1024, 512,
+                                                                                     256, 128]
     print(found.tokens, any("allocate" in t.reason for t in found.tries))
     """, timeout=300)
     tokens, said = out.split()

@@ -318,8 +318,8 @@ def test_models_that_cannot_be_packed_are_refused_by_name():
     small = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
     refused(t.MPNetModel(t.MPNetConfig(**small, intermediate_size=48)).eval(),
             "MPNetModel: it does not go through transformers' attention interface")
-    refused(t.MambaModel(t.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2)).eval(),
-            "MambaModel")
+    mamba = t.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2)
+    refused(t.MambaModel(mamba).eval(), "MambaModel")
     refused(t.Gemma2Model(t.Gemma2Config(**GQA, head_dim=16)).eval(),
             "Gemma2Model: attn_logit_softcapping is 50")
     refused(t.T5Model(t.T5Config(vocab_size=VOCAB, d_model=32, d_kv=8, d_ff=48, num_layers=2,
@@ -385,6 +385,31 @@ def test_arguments_that_make_no_sense_for_packed_texts():
         model([5, 6])
     with pytest.raises(warpgroup.ArgumentError, match="3 elements for 2 tokens"):
         model([5, 6], [0, 2], position_ids=[0, 1, 2])
+
+
+@pytest.mark.parametrize("device, dtype, is_importable, supports, want", [
+    ("cpu", torch.float32, True, True, "warpgroup"),
+    ("cpu", torch.bfloat16, True, True, "warpgroup"),
+    ("cuda", torch.bfloat16, True, True, "flash_attention_2"),
+    ("cuda", torch.float16, True, True, "flash_attention_2"),
+    ("cuda", torch.float32, True, True, "warpgroup"),
+    ("cuda", torch.bfloat16, False, True, "warpgroup"),
+    ("cuda", torch.bfloat16, True, False, "warpgroup"),
+])
+def test_automatic_attention(device, dtype, is_importable, supports, want, monkeypatch):
+    from warpgroup import varlen
+
+    monkeypatch.setattr(varlen, "is_flash_attn_2_available", lambda: is_importable)
+    model = types.SimpleNamespace(device=torch.device(device), dtype=dtype,
+                                  _supports_flash_attn=supports)
+    assert varlen._choose(model, "auto") == want
+
+
+def test_float32_on_cuda_is_refused():
+    query = types.SimpleNamespace(dtype=torch.float32, device=torch.device("cuda", 0))
+    with pytest.raises(warpgroup.UnsupportedError, match="cuda:0 is of float16 and bfloat16, not "
+                                                         r"float32; use model.to\(torch.bfloat16"):
+        hf_attention._on_cuda(query, query, query, None, 1, 1.0, True, 0)
 
 
 # ------------------------------------------------------------------- the proof, and close

@@ -3,6 +3,7 @@
  */
 #include "harness.h"
 
+#include "base/os_memory.h"
 #include "engine/feed.h"
 #include "warpgroup/capacity.h"
 
@@ -109,8 +110,16 @@ static void failures(void)
               WG_ERR_ARGUMENT);
 }
 
+static void memory_left(void)
+{
+    uint64_t left = wg_memory_available();
+
+    EXPECT(left > 0 && left <= wgi_memory_available(NULL) + (uint64_t)(4u << 30));
+}
+
 int main(void)
 {
+    memory_left();
     known_devices();
     limits_and_modes();
     failures();
