@@ -116,7 +116,7 @@ fuzz()
         [[ -d $seeds ]] || seeds=
         # Targets that write files write them to memory where that can be: ten times as many runs.
         TMPDIR=$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}") \
-            "$target" "$@" ${fuzz_options[$name]:-} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+            "$target" "$@" ${fuzz_options[$name]:-} -rss_limit_mb=2048 -print_final_stats=1 \
             -artifact_prefix="$found/$name-" "$work" ${seeds:+"$seeds"} \
             >"$logs/fuzz-$name.log" 2>&1 &
         pids+=($!)
@@ -161,7 +161,7 @@ fuzz_collect()
 fuzz_smoke()
 {
     heading "fuzz smoke, $fuzz_seconds s each"
-    fuzz corpus 1 -max_total_time="$fuzz_seconds"
+    fuzz corpus 1 -max_total_time="$fuzz_seconds" -timeout=10
 }
 
 # Every target so many times, from its seeds alone; one that hangs or crawls fails.
@@ -169,7 +169,7 @@ fuzz_long()
 {
     heading "fuzz, $fuzz_runs runs each"
     rm -rf build/fuzz/corpus-long
-    fuzz corpus-long "$fuzz_runs" -runs="$fuzz_runs" -max_total_time=7200
+    fuzz corpus-long "$fuzz_runs" -runs="$fuzz_runs" -max_total_time=7200 -timeout=60
 }
 
 # The package as pip builds it, in an environment with what its users have beside it.

@@ -75,6 +75,9 @@ def measure_graphemes():
     """Grapheme clusters as Precompiled sees them: what stands behind the first key of one is lost."""
     sets = {name: set() for name in ("JOINS", "PREPENDS", "CONTROL", "PICTOGRAPH", "CONSONANT", "LINKER", "CONJUNCT")}
     letter, sign, kha = replacer({"a": "A"}), replacer({"©": "X"}), replacer({"ख": "X"})
+    # Marks behind a control are a cluster of their own, of which all but the first is lost.
+    mark = replacer({"\u0301": "X"})
+    sets["CONTROL"] = {c for c in SCALARS if c != "\u0301" and mark(c + "\u0301\u0301") == c + "X"}
     for begin in range(0, 0x110000, 64):
         chars = [chr(c) for c in range(max(begin, 1), begin + 64) if not 0xD800 <= c < 0xE000]
         each = replacer({c: "X" for c in chars}) if chars else None
@@ -83,8 +86,6 @@ def measure_graphemes():
                 sets["JOINS"].add(c)
             if each(c + "b") == "X":
                 sets["PREPENDS"].add(c)
-            if len(c.encode()) < 4 and each(c + "\u0301") != "X":
-                sets["CONTROL"].add(c)
             if sign("©\u200d" + c) != "X" + c and c not in sets["JOINS"]:
                 sets["PICTOGRAPH"].add(c)
             if len(c.encode()) < 4 and c not in sets["CONTROL"] | sets["JOINS"] and each("क\u094d" + c + "\u0301") != "क\u094dX":

@@ -40,6 +40,10 @@
 /* Sets the exception that belongs to err->status; returns NULL, for `return wgpy_raise(&err)`. */
 PyObject *wgpy_raise(const wg_error *err);
 
+/* A str of a message of the library: UTF-8, but a file's name in it need not be, and the end may be
+ * cut within a character; such bytes are shown as \xff. */
+PyObject *wgpy_message(const char *message);
+
 /* The exception types, borrowed: wgpy_error[WGPY_CLOSED]. */
 typedef enum wgpy_kind {
     WGPY_ERROR,       /* Error(RuntimeError): everything else, and the base of all */

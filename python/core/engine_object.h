@@ -6,6 +6,11 @@
 
 #include "core.h"
 
+/* Since when all slots are out, and sequences wait, without anything being given back. */
+typedef struct wgpy_watch {
+    uint64_t since, done, bins, failed;
+} wgpy_watch;
+
 typedef struct wgpy_engine {
     PyObject_HEAD wg_engine *engine; /* NULL: freed */
     uint32_t generation;
@@ -14,6 +19,7 @@ typedef struct wgpy_engine {
     int is_closed;
     uint64_t next_id; /* the next running number */
     uint64_t bin_tokens;
+    wgpy_watch watch; /* over calls: who asks with a short timeout, again and again, is told too */
 } wgpy_engine;
 
 /* NULL, with an exception set, when the engine cannot be called. */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 PyObject *wgpy_error[WGPY_KIND_COUNT];
 
@@ -53,9 +54,18 @@ static wgpy_kind kind_of(wg_status status)
     }
 }
 
+PyObject *wgpy_message(const char *message)
+{
+    return PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
+}
+
 PyObject *wgpy_raise(const wg_error *err)
 {
-    PyErr_SetString(wgpy_error[kind_of(err->status)], err->message);
+    PyObject *message = wgpy_message(err->message);
+
+    if (!message) return NULL;
+    PyErr_SetObject(wgpy_error[kind_of(err->status)], message);
+    Py_DECREF(message);
     return NULL;
 }
 

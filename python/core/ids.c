@@ -52,14 +52,16 @@ static int buffer_get(PyObject *object, const char *name, Py_buffer *view, kind 
     if (!PyObject_CheckBuffer(object)) return 0;
     if (PyObject_GetBuffer(object, view, PyBUF_ND | PyBUF_STRIDES | PyBUF_FORMAT) != 0) return -1;
     *is = kind_of(view);
-    is_aligned = (uintptr_t)view->buf % (uintptr_t)view->itemsize == 0;
+    /* A dtype without fields has items of no bytes. */
+    is_aligned = *is == KIND_NONE || (uintptr_t)view->buf % (uintptr_t)view->itemsize == 0;
     is_dense = PyBuffer_IsContiguous(view, 'C');
     if (view->ndim != 1 || *is == KIND_NONE || !is_dense || !is_aligned) {
         PyErr_Format(PyExc_TypeError,
                      "%s must be a one-dimensional, C-contiguous array of int32 or int64; this one "
                      "has %d dimensions and format '%s'%s%s",
                      name, view->ndim, view->format ? view->format : "B",
-                     is_dense ? "" : " and is not contiguous",
+                     is_dense ? ""
+                              : " and is not contiguous; numpy.ascontiguousarray() makes it so",
                      is_aligned ? "" : " and is not aligned");
         PyBuffer_Release(view);
         return -1;
@@ -162,7 +164,7 @@ int wgpy_ids_get(PyObject *object, const char *name, wgpy_ids *ids)
         } else if (is == KIND_I64) {
             result = ids_of_wide(&ids->view, name, ids);
         } else {
-            (void)refuse_type(object, name);
+            PyErr_Format(PyExc_TypeError, "%s must be int32 or int64, not unsigned integers", name);
         }
     }
     if (result != 0) wgpy_ids_drop(ids);

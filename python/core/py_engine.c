@@ -88,20 +88,46 @@ void wgpy_engine_leave(PyObject *object)
 
 /* ------------------------------------------------------------------------------------- opening */
 
+/* A number of at least 0 and at most `most`; NULL leaves *out as it is. */
+static int read_number(PyObject *object, const char *name, uint64_t most, uint64_t *out)
+{
+    PyObject *number = object ? PyNumber_Index(object) : NULL;
+    unsigned long long value;
+
+    if (!object) return 0;
+    if (!number) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "%s must be an int, not %R", name, object);
+        return -1;
+    }
+    value = PyLong_AsUnsignedLongLong(number);
+    Py_DECREF(number);
+    if ((value == UINT64_MAX && PyErr_Occurred()) || value > most) {
+        PyErr_Clear();
+        PyErr_Format(wgpy_error[WGPY_ARGUMENT], "%s is %S: 0 to %llu are possible", name, object,
+                     (unsigned long long)most);
+        return -1;
+    }
+    *out = value;
+    return 0;
+}
+
 static int read_window(PyObject *window, wg_engine_options *options)
 {
-    unsigned long count;
+    PyObject *sequences;
+    uint64_t count = 0;
     double ms;
 
     if (!window) return 0;
     if (PyUnicode_Check(window) && PyUnicode_CompareWithASCIIString(window, "adaptive") == 0)
         return 0;
-    if (!PyTuple_Check(window) || !PyArg_ParseTuple(window, "kd", &count, &ms)) {
+    if (!PyTuple_Check(window) || !PyArg_ParseTuple(window, "Od", &sequences, &ms)) {
         PyErr_Clear();
         PyErr_SetString(PyExc_TypeError, "window must be 'adaptive' or (sequences, milliseconds)");
         return -1;
     }
-    if (count < 1 || count > UINT32_MAX || !(ms > 0.0) || ms * US_PER_MS > (double)UINT32_MAX) {
+    if (read_number(sequences, "window: sequences", UINT32_MAX, &count) != 0) return -1;
+    if (count < 1 || !(ms > 0.0) || ms * US_PER_MS > (double)UINT32_MAX) {
         PyErr_SetString(wgpy_error[WGPY_ARGUMENT],
                         "window: at least one sequence and more than 0 milliseconds");
         return -1;
@@ -114,10 +140,11 @@ static int read_window(PyObject *window, wg_engine_options *options)
 
 static int read_class(PyObject *item, Py_ssize_t i, wg_engine_class *out)
 {
-    unsigned long long rate = 0;
-    long long priority, burst = 0;
+    static const char *const names[] = {"priority", "tokens per second", "burst in milliseconds"};
+    PyObject *given[3] = {NULL};
+    uint64_t numbers[3] = {0};
 
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "L|KL", &priority, &rate, &burst)) {
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "O|OO", &given[0], &given[1], &given[2])) {
         PyErr_Clear();
         PyErr_Format(PyExc_TypeError,
                      "classes[%zd] must be a tuple (priority, tokens per second, burst in "
@@ -125,12 +152,16 @@ static int read_class(PyObject *item, Py_ssize_t i, wg_engine_class *out)
                      i);
         return -1;
     }
-    if (priority < 0 || priority > UINT32_MAX || burst < 0 || burst > UINT32_MAX) {
-        PyErr_Format(wgpy_error[WGPY_ARGUMENT], "classes[%zd]: numbers from 0 to 2^32 - 1", i);
-        return -1;
+    for (int k = 0; k < 3; k++) {
+        char name[64];
+
+        (void)PyOS_snprintf(name, sizeof(name), "classes[%zd]: %s", i, names[k]);
+        if (read_number(given[k], name, k == 1 ? UINT64_MAX : UINT32_MAX, &numbers[k]) != 0)
+            return -1;
     }
-    *out = (wg_engine_class){
-        .priority = (uint32_t)priority, .tokens_per_s = rate, .burst_ms = (uint32_t)burst};
+    *out = (wg_engine_class){.priority = (uint32_t)numbers[0],
+                             .tokens_per_s = numbers[1],
+                             .burst_ms = (uint32_t)numbers[2]};
     return 0;
 }
 
@@ -160,30 +191,6 @@ cleanup:
     return result;
 }
 
-/* A number of at least 0 and at most `most`; NULL leaves *out as it is. */
-static int read_number(PyObject *object, const char *name, uint64_t most, uint64_t *out)
-{
-    PyObject *number = object ? PyNumber_Index(object) : NULL;
-    unsigned long long value;
-
-    if (!object) return 0;
-    if (!number) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_TypeError, "%s must be an int, not %R", name, object);
-        return -1;
-    }
-    value = PyLong_AsUnsignedLongLong(number);
-    Py_DECREF(number);
-    if ((value == UINT64_MAX && PyErr_Occurred()) || value > most) {
-        PyErr_Clear();
-        PyErr_Format(wgpy_error[WGPY_ARGUMENT], "%s is %S: 0 to %llu are possible", name, object,
-                     (unsigned long long)most);
-        return -1;
-    }
-    *out = value;
-    return 0;
-}
-
 static int read_options(PyObject *args, PyObject *keywords, wg_engine_options *options,
                         wg_engine_class *classes)
 {
@@ -200,8 +207,9 @@ static int read_options(PyObject *args, PyObject *keywords, wg_engine_options *o
                                      &given[MULTIPLE], &window, &class_list))
         return -1;
     for (int i = 0; i < NUMBERS; i++) {
-        int is_wide = i == CAPACITY || i == SEQUENCES || i == LOOKAHEAD || i == PENDING;
-        uint64_t most = is_wide ? UINT64_MAX : i == OFFSET ? INT32_MAX : UINT32_MAX;
+        int is_wide = i == SEQUENCES || i == LOOKAHEAD || i == PENDING;
+        int is_signed = i == CAPACITY || i == OFFSET;
+        uint64_t most = is_wide ? UINT64_MAX : is_signed ? INT32_MAX : UINT32_MAX;
 
         if (read_number(given[i], names[i], most, &numbers[i]) != 0) return -1;
     }
@@ -242,6 +250,7 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->users = 0;
     self->is_closed = 0;
     self->next_id = 0;
+    self->watch = (wgpy_watch){0};
     self->bin_tokens = options.bin_tokens;
     if (options.token_multiple > 1) self->bin_tokens -= self->bin_tokens % options.token_multiple;
     return (PyObject *)self;
@@ -321,11 +330,6 @@ static PyObject *engine_stop(PyObject *object, PyObject *none)
 
 /* ------------------------------------------------------------------------------------ taking */
 
-/* Since when all slots are out, and sequences wait, without anything being given back. */
-typedef struct watch {
-    uint64_t since, done, bins, failed;
-} watch;
-
 static int raise_held(const wg_engine_stats *stats)
 {
     PyErr_Format(
@@ -339,7 +343,7 @@ static int raise_held(const wg_engine_stats *stats)
 }
 
 /* -1 with an exception set when nothing has moved for too long. */
-static int check_slots(wg_engine *engine, watch *seen, uint64_t now)
+static int check_slots(wg_engine *engine, wgpy_watch *seen, uint64_t now)
 {
     wg_engine_stats stats;
     wg_error err = {0};
@@ -352,17 +356,16 @@ static int check_slots(wg_engine *engine, watch *seen, uint64_t now)
         stats.tokens_in == stats.tokens_out || seen->since == 0 ||
         stats.sequences_done != seen->done || stats.bins_out != seen->bins ||
         stats.bins_failed != seen->failed) {
-        *seen = (watch){now, stats.sequences_done, stats.bins_out, stats.bins_failed};
+        *seen = (wgpy_watch){now, stats.sequences_done, stats.bins_out, stats.bins_failed};
         return 0;
     }
     return now - seen->since >= HELD_NS ? raise_held(&stats) : 0;
 }
 
 /* 1: *bin was filled; 0: drained; -1: an exception is set. */
-static int wait_for_bin(wg_engine *engine, uint64_t timeout_ns, wg_bin *bin)
+static int wait_for_bin(wg_engine *engine, wgpy_watch *seen, uint64_t timeout_ns, wg_bin *bin)
 {
     uint64_t begin = wgpy_clock_ns(), now = begin;
-    watch seen = {0};
 
     for (;;) {
         uint64_t left = timeout_ns == WG_FOREVER ? WG_FOREVER : timeout_ns - (now - begin);
@@ -381,7 +384,7 @@ static int wait_for_bin(wg_engine *engine, uint64_t timeout_ns, wg_bin *bin)
         if (next != WG_NEXT_NONE) return next == WG_NEXT_BIN;
         if (PyErr_CheckSignals() != 0) return -1;
         now = wgpy_clock_ns();
-        if (check_slots(engine, &seen, now) != 0) return -1;
+        if (check_slots(engine, seen, now) != 0) return -1;
         if (timeout_ns != WG_FOREVER && now - begin >= timeout_ns) {
             PyErr_SetString(PyExc_TimeoutError, "no bin was ready within the timeout");
             return -1;
@@ -404,7 +407,7 @@ static PyObject *take(wgpy_engine *self, uint64_t timeout_ns)
         (void)wgpy_raise(&err);
         has_bin = -1;
     } else if (next == WG_NEXT_NONE) {
-        has_bin = wait_for_bin(engine, timeout_ns, &bin);
+        has_bin = wait_for_bin(engine, &self->watch, timeout_ns, &bin);
     } else {
         has_bin = next == WG_NEXT_BIN;
     }

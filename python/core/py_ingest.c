@@ -418,11 +418,12 @@ static PyObject *tuple_of(const told *item)
     const char *id = item->text, *source = id + item->id_bytes;
     const char *reason = source + item->source_bytes;
 
-    return Py_BuildValue("(Ks#s#iKKNss#)", (unsigned long long)item->sequence_id, id,
-                         (Py_ssize_t)item->id_bytes, source, (Py_ssize_t)item->source_bytes,
-                         (int)item->place_kind, (unsigned long long)item->place,
-                         (unsigned long long)item->token_count, PyBool_FromLong(item->is_truncated),
-                         wg_failure_code(item->failure), reason, (Py_ssize_t)item->reason_bytes);
+    return Py_BuildValue(
+        "(Ks#s#iKKNsN)", (unsigned long long)item->sequence_id, id, (Py_ssize_t)item->id_bytes,
+        source, (Py_ssize_t)item->source_bytes, (int)item->place_kind,
+        (unsigned long long)item->place, (unsigned long long)item->token_count,
+        PyBool_FromLong(item->is_truncated), wg_failure_code(item->failure),
+        PyUnicode_DecodeUTF8(reason, (Py_ssize_t)item->reason_bytes, "backslashreplace"));
 }
 
 static PyObject *ingest_poll(PyObject *object, PyObject *none)

@@ -114,7 +114,12 @@ static int number_of(PyObject *object, const char *name, uint64_t least, uint64_
     *out = 0;
     if (!object || object == Py_None) return 0;
     whole = PyNumber_Index(object);
-    if (!whole) return -1;
+    if (!whole) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "%s must be an int or None, not %R", name, object);
+        return -1;
+    }
     *out = PyLong_AsUnsignedLongLong(whole);
     Py_DECREF(whole);
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
@@ -378,7 +383,8 @@ static int note_failure(void *context, uint64_t index, wg_failure failure, const
         return 1;
     }
     PyEval_RestoreThread(r->thread);
-    entry = Py_BuildValue("(Kss)", (unsigned long long)index, wg_failure_code(failure), reason);
+    entry = Py_BuildValue("(KsN)", (unsigned long long)index, wg_failure_code(failure),
+                          wgpy_message(reason));
     r->is_raised = r->is_raised || !entry || PyList_Append(r->failures, entry) != 0;
     Py_XDECREF(entry);
     r->thread = PyEval_SaveThread();

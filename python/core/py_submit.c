@@ -93,6 +93,15 @@ typedef struct manner {
     uint64_t deadline_ns; /* monotonic; 0: none */
 } manner;
 
+/* An exception is set; a TypeError becomes one that names the argument. */
+static int refuse_number(const char *name, PyObject *object)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s must be an int, not %R", name, object);
+    return -1;
+}
+
 static int read_manner(const wgpy_engine *self, PyObject *priority, PyObject *deadline, manner *out)
 {
     uint64_t ns;
@@ -102,7 +111,8 @@ static int read_manner(const wgpy_engine *self, PyObject *priority, PyObject *de
         long long index = PyLong_AsLongLong(priority);
 
         if (index == -1 && PyErr_Occurred()) {
-            if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
+            if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+                return refuse_number("priority", priority);
             PyErr_Clear();
         }
         if (index < 0 || index >= self->class_count) {
@@ -136,7 +146,7 @@ static int read_id(PyObject *object, uint64_t *id)
 {
     PyObject *number = PyNumber_Index(object);
 
-    if (!number) return -1;
+    if (!number) return refuse_number("id", object);
     *id = PyLong_AsUnsignedLongLong(number);
     Py_DECREF(number);
     if (*id != UINT64_MAX || !PyErr_Occurred()) return 0;

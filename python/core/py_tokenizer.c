@@ -64,6 +64,13 @@ static int text_get(PyObject *object, const char *what, text *out)
         return -1;
     }
     out->bytes = PyUnicode_AsUTF8AndSize(object, &out->count);
+    if (!out->bytes && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Clear();
+        PyErr_Format(wgpy_error[WGPY_ARGUMENT],
+                     "%s holds a lone surrogate, which is no character; replace it: "
+                     "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')",
+                     what);
+    }
     return out->bytes ? 0 : -1;
 }
 

@@ -12,10 +12,13 @@ import numpy as np
 
 from warpgroup import _core
 from warpgroup._core import ArgumentError
+from warpgroup.checks import check_counts
 
 __all__ = ["attention_varlen"]
 
 _FLOAT_BYTES = 4
+_MOST_SCALE = float(np.finfo(np.float32).max)
+_LEAST_SCALE = float(np.finfo(np.float32).smallest_subnormal)
 
 
 def _heads(name: str, value: Any) -> np.ndarray:
@@ -90,10 +93,12 @@ def attention_varlen(
         raise ArgumentError(
             f"key is {key.shape}; with query {query.shape} it must be ({rows}, heads, {head_dim})"
         )
-    if window < 0 or threads < 0:
-        raise ArgumentError("window and threads must not be below 0")
-    if scale is not None and not np.float32(scale) > 0:  # as the kernels will see it
-        raise ArgumentError(f"scale is {scale}; it must be above 0, or None for 1 / sqrt(D)")
+    for name, number in (("window", window), ("threads", threads)):
+        check_counts(**{name: (number, 2**64 - 1)})
+    # As the kernels will see it.
+    if scale is not None and not _LEAST_SCALE <= scale <= _MOST_SCALE:
+        raise ArgumentError(f"scale is {scale}; it must be finite and above 0, or None for "
+                            "1 / sqrt(D)")
     sequences = _sequences(cu_seqlens, rows)
     out = np.empty((rows, head_count, head_dim), dtype=np.float32)
     _core.attention_varlen(

@@ -34,6 +34,7 @@ from typing import Any, Callable
 import numpy as np
 
 from warpgroup import _core
+from warpgroup.checks import check_counts
 
 __all__ = ["Capacity", "Try", "determine_capacity"]
 
@@ -112,8 +113,18 @@ def determine_capacity(model: Any = None, device: Any = None, *,
                                ("memory", memory, 1), ("max_seqlen", max_seqlen, 1),
                                ("step", step, 1), ("reserve", reserve, 0),
                                ("knee_runs", knee_runs, 1)):
-        if value is not None and not least <= value < 2**62:
+        most = 1000 if name == "knee_runs" else 2**62
+        if value is None and name in ("max_tokens", "memory", "max_seqlen"):
+            continue
+        check_counts(**{name: (value, most)})
+        if value < least:
             raise _core.ArgumentError(f"{name} is {value}; at least {least} is needed")
+    if not 0 < keep <= 1:
+        raise _core.ArgumentError(f"keep is {keep}; a share above 0 and at most 1 is needed")
+    if not timeout > 0:
+        raise _core.ArgumentError(f"timeout is {timeout}; seconds above 0 are needed")
+    if run is not None and not callable(run):
+        raise TypeError(f"run must be a function of a number of tokens, not {run!r}")
     tries = None
     try:
         if run is not None:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from warpgroup._core import ArgumentError, FormatError, Model, UnsupportedError
+from warpgroup.checks import check_counts
 
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
@@ -243,6 +244,10 @@ class Embedder:
         is_single = isinstance(sentences, (str, bytes))
         texts = [sentences] if is_single else list(sentences)
         truncate_dim = truncate_dim if truncate_dim is not None else self.truncate_dim
+        if truncate_dim is not None:
+            check_counts(truncate_dim=(truncate_dim, 2**31 - 1))
+        if failures is not None and not isinstance(failures, list):
+            raise TypeError(f"failures must be a list or None, not {failures!r}")
         tokens = batch_tokens if batch_tokens is not None else self.batch_tokens
         vectors = np.empty((len(texts), truncate_dim or self._info["dim"]), np.float32)
         failed: list[tuple[int, str, str]] | None = [] if errors == "nan" else None

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from warpgroup import _core
+from warpgroup.checks import check_counts
 from warpgroup.tokenizer import Truncate, open_tokenizer
 
 Path: TypeAlias = str | bytes | os.PathLike[Any]
@@ -227,6 +228,8 @@ def ingest(
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         paths = [paths]
+    check_counts(max_length=(max_length or 0, 2**31 - 1), threads=(threads, 2**32 - 1),
+                 first_id=(first_id, 2**64 - 1), priority=(priority, 2**32 - 1))
     core_tokenizer = None
     if tokenizer is not None:
         core_tokenizer, limit = open_tokenizer(tokenizer)

@@ -16,10 +16,12 @@ a misuse raises instead of doing nothing.
 The queue holds QUEUE_BYTES of sequences, so that one thread may submit a corpus and then take the
 bins; memory is used only as sequences come. A submission to a full queue waits.
 
-Threads: all calls may be made on any thread.
+Threads: all calls may be made on any thread. A forked child begins without an engine.
 """
 from __future__ import annotations
 
+import operator
+import os
 import threading
 from collections.abc import Sequence
 
@@ -35,6 +37,17 @@ _lock = threading.Lock()
 _engine: Engine | None = None
 
 
+def _forget() -> None:
+    """In a forked child, where the engine of the parent is of no use, and the lock may be held."""
+    global _engine, _lock
+    _lock = threading.Lock()
+    _engine = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _current() -> Engine:
     engine = _engine
     if engine is None:
@@ -48,8 +61,12 @@ def initialize_engine(capacity: int) -> None:
     with _lock:
         if _engine is not None:
             raise Error("the engine is initialized already: call shutdown() before another one")
+        try:
+            tokens = min(operator.index(capacity), 2**31)
+        except TypeError:
+            tokens = 0  # the engine refuses it by name
         # Of large bins as much as the engine's own default.
-        _engine = Engine(capacity, slots=SLOTS, pending_bytes=max(QUEUE_BYTES, capacity * 1024))
+        _engine = Engine(capacity, slots=SLOTS, pending_bytes=max(QUEUE_BYTES, tokens * 1024))
 
 
 def submit_sequence(ids: Sequence[int] | npt.NDArray[np.integer]) -> None:

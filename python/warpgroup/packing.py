@@ -1,12 +1,14 @@
 """Bins for a list of lengths, without an engine: pack."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from warpgroup import _core
+from warpgroup.checks import check_counts
 
 
 def pack(lengths: Sequence[int] | npt.NDArray[np.integer], capacity: int = 0,
@@ -29,10 +31,11 @@ def pack(lengths: Sequence[int] | npt.NDArray[np.integer], capacity: int = 0,
 
     Threads: any; runs without the interpreter lock.
     """
-    for name, value in (("capacity", capacity), ("max_sequences", max_sequences),
-                        ("max_squares", max_squares), ("multiple", multiple), ("bins", bins)):
-        if value < 0 or value >= 1 << 64:
-            raise _core.ArgumentError(f"{name} is {value}; 0 to 2^64 - 1 is possible")
+    most = 2**64 - 1
+    check_counts(capacity=(capacity, most), max_sequences=(max_sequences, most),
+                 max_squares=(max_squares, most), multiple=(multiple, most), bins=(bins, most))
+    if len(cost) != 2 or not all(0 <= part < math.inf for part in cost):
+        raise _core.ArgumentError(f"cost is {cost}; two finite numbers of at least 0 are needed")
     raw, stats = _core.pack_lengths(lengths, policy, capacity, max_sequences, max_squares, multiple,
                                     bins, *cost)
     bin_of = np.frombuffer(raw, np.uint32)

@@ -125,6 +125,6 @@ def _limit_of_directory(path: str | bytes) -> int | None:
     try:
         with open(name, encoding="utf-8") as file:
             config = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return _limit(config.get("model_max_length")) if isinstance(config, dict) else None

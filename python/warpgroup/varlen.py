@@ -134,7 +134,7 @@ class VarlenModel:
             that lie on a GPU are trusted and not waited for.
         position_ids: [T], counted from 0 in each text; worked out where not given. The offset of
             the model is added.
-        token_type_ids: [T]; zeros where not given.
+        token_type_ids: [T]; where not given those of the Bin, else zeros.
         Arrays are torch tensors, NumPy arrays, or whatever has the buffer protocol.
         Other arguments go to the model (output_hidden_states=True, ...).
 
@@ -149,10 +149,16 @@ class VarlenModel:
             if not hasattr(bin, "cu_seqlens"):
                 raise _core.ArgumentError("give a bin, or input_ids and cu_seqlens")
             input_ids, cu_seqlens = bin.input_ids, bin.cu_seqlens
+            if isinstance(bin, _core.Bin):
+                # Rows that fill it up to the engine's multiple are nobody's. Its positions are not
+                # taken: they may begin at the engine's position_offset, and the model's is added.
+                input_ids = input_ids.numpy()[:bin.token_count]
+                if token_type_ids is None and self._has_token_types:
+                    token_type_ids = bin.token_type_ids.numpy()[:bin.token_count]
+            elif position_ids is None:
+                position_ids = getattr(bin, "position_ids", None)
             if max_seqlen is None:
                 max_seqlen = getattr(bin, "max_seqlen", None)
-            if position_ids is None:
-                position_ids = getattr(bin, "position_ids", None)
         for name in _NOT_TAKEN:
             if name in kwargs:
                 raise _core.ArgumentError(f"{name} cannot be given for packed texts")
@@ -219,6 +225,10 @@ class VarlenModel:
             if what == "input_ids" and array.size:
                 self._check_ids(array)
             values = torch.from_numpy(array.astype(np.int64))
+        elif values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+            raise _core.ArgumentError(f"{what} are {values.dtype}; integers are needed")
+        elif what == "input_ids" and values.device.type == "cpu" and values.numel():
+            self._check_ids(values)
         if values.dim() == 2 and values.shape[0] == 1:
             values = values[0]
         if values.dim() != 1 or values.numel() == 0:
@@ -228,7 +238,7 @@ class VarlenModel:
             raise _core.ArgumentError(f"{what} has {values.numel()} elements for {total} tokens")
         return values.to(self.model.device, torch.int64).unsqueeze(0)
 
-    def _check_ids(self, ids: np.ndarray) -> None:
+    def _check_ids(self, ids: np.ndarray | torch.Tensor) -> None:
         """An id out of range stops a CUDA process for good, so those at hand are looked at."""
         count = self.model.get_input_embeddings().weight.shape[0]
         low, high = int(ids.min()), int(ids.max())

@@ -5,10 +5,14 @@ hundreds of them in a forward pass. One bin a core waits for nobody, and a bin's
 cache: with MiniLM it ran 1.3 times as fast (docs/benchmarks.md). That is also what the C engine does. Refused:
 processes, which would each hold the weights.
 
+The end of the interpreter: a thread that is in torch then is ended where it stands, which aborts
+the process. So runs that nobody finished are ended before, by a function given to atexit.
+
 Threads: each worker is a thread of its own, in which torch computes on one core; results come out on the caller's.
 """
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +21,31 @@ from typing import Any, TypeVar
 import torch
 
 from warpgroup import _core
+from warpgroup.checks import check_counts
 
 Result = TypeVar("Result")
+
+_runs: dict[threading.Event, list[threading.Thread]] = {}
+_is_leaving = False
+
+
+def _leave() -> None:
+    global _is_leaving
+    _is_leaving = True
+    runs = list(_runs.items())
+    for is_over, _ in runs:
+        is_over.set()
+    for _, threads in runs:
+        _join(threads)
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
+
+
+atexit.register(_leave)
 
 
 class _End:
@@ -31,8 +58,11 @@ class _End:
 def worker_count(engine: _core.Engine, device: torch.device, wanted: int) -> int:
     """0: on a CPU as many as torch uses threads and the engine has slots for; one on a GPU, which
     computes a bin with all of itself."""
+    if not isinstance(engine, _core.Engine):
+        raise TypeError(f"engine must be a warpgroup.Engine, not {engine!r}")
     slots = engine.stats()["slots"]
-    if wanted < 0 or wanted >= slots:
+    check_counts(workers=(wanted, 2**32 - 1))
+    if wanted >= slots:
         raise _core.ArgumentError(
             f"workers is {wanted}, and the engine has {slots} slots, enough for 1 to {slots - 1}: open "
             "it with as many workers=, or give 0")
@@ -47,8 +77,10 @@ def run_bins(engine: _core.Engine, run: Callable[[_core.Bin], Result], workers: 
 
     run is called on the workers' threads; a bin is given back when run has returned, so a result must not
     need its arrays. At most `workers` results wait. What a worker raises ends the run and is raised here; so does
-    leaving the loop end it. Bins that were not run stay with the engine.
+    leaving the loop end it. Bins that were not run, or whose run raised, stay with the engine.
     """
+    if workers < 1:
+        raise _core.ArgumentError(f"workers is {workers}; at least 1 is needed")
     results: queue.Queue[Any] = queue.Queue(workers)
     is_over = threading.Event()
 
@@ -74,7 +106,11 @@ def run_bins(engine: _core.Engine, run: Callable[[_core.Bin], Result], workers: 
                 if bin is None:
                     break
                 with bin:
-                    result = run(bin)
+                    try:
+                        result = run(bin)
+                    except BaseException:
+                        bin.fail()  # its sequences are the engine's again
+                        raise
                 del bin
                 if not put(result):
                     break
@@ -83,8 +119,13 @@ def run_bins(engine: _core.Engine, run: Callable[[_core.Bin], Result], workers: 
         put(_End(error))
 
     cores = torch.get_num_threads()
+    # A run that is dropped at the end of the interpreter may find the module's names gone.
+    runs, join, set_threads = _runs, _join, torch.set_num_threads
     threads = [threading.Thread(target=work, name=f"wg-bin-{i}", daemon=True) for i in range(workers)]
     try:
+        _runs[is_over] = threads
+        if _is_leaving:
+            raise _core.ClosedError("the interpreter ends, no bin can be run")
         for thread in threads:
             thread.start()
         left = workers
@@ -98,7 +139,6 @@ def run_bins(engine: _core.Engine, run: Callable[[_core.Bin], Result], workers: 
                 raise item.error
     finally:
         is_over.set()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-        torch.set_num_threads(cores)  # what threads to come begin with
+        join(threads)
+        runs.pop(is_over, None)
+        set_threads(cores)  # what threads to come begin with

@@ -12,6 +12,24 @@ typedef struct tokenize_state {
     wg_encoding encoding;
 } tokenize_state;
 
+/* Ready ids are limited as embed limits them: no special token is known in them. */
+static bool limit_ids(const tokenize_state *state, const wg_document *document, const int32_t **ids,
+                      size_t *count, cli_failures *failures)
+{
+    size_t most = state->options.token_count_max;
+    char reason[80];
+
+    if (!most || *count <= most) return true;
+    if (state->options.truncate == WG_TRUNCATE_ERROR) {
+        (void)snprintf(reason, sizeof(reason), "%zu tokens, the limit is %zu", *count, most);
+        cli_failures_put(failures, document, WG_FAILURE_TOO_LONG, reason);
+        return false;
+    }
+    if (state->options.truncate == WG_TRUNCATE_TAIL) *ids += *count - most;
+    *count = most;
+    return true;
+}
+
 static wg_status put_document(void *context, const wg_document *document, cli_failures *failures,
                               wg_error *err)
 {
@@ -30,6 +48,8 @@ static wg_status put_document(void *context, const wg_document *document, cli_fa
         if (status != WG_OK) return status;
         ids = state->encoding.token_ids;
         count = state->encoding.token_count;
+    } else if (!limit_ids(state, document, &ids, &count, failures)) {
+        return WG_OK;
     }
     fputs("{\"id\":", stdout);
     fwrite(document->id, 1, document->id_bytes, stdout);

@@ -64,6 +64,11 @@ static wg_status complete_sizes(wg_engine_options *options, wg_error *err)
     if (options->bin_tokens == 0)
         return wgi_fail(err, WG_ERR_ARGUMENT, "a bin smaller than its multiple, %lu tokens",
                         (unsigned long)options->token_multiple);
+    if (options->position_offset > INT32_MAX - options->bin_tokens)
+        return wgi_fail(err, WG_ERR_ARGUMENT,
+                        "positions from %lu on in bins of %llu tokens end above %d",
+                        (unsigned long)options->position_offset,
+                        (unsigned long long)options->bin_tokens, INT32_MAX);
     if (options->bin_sequences == 0 || options->bin_sequences > options->bin_tokens)
         options->bin_sequences = options->bin_tokens;
     if (options->lookahead_tokens == 0)
@@ -86,6 +91,9 @@ wg_status wgi_engine_options_complete(wg_engine_options *options, wg_error *err)
     if (status == WG_OK) status = check_classes(options, err);
     if (status != WG_OK) return status;
     if (options->worker_count == 0) options->worker_count = 1;
+    if (options->slot_count == 0 && options->worker_count == UINT32_MAX)
+        return wgi_fail(err, WG_ERR_ARGUMENT, "%lu workers are too many",
+                        (unsigned long)options->worker_count);
     if (options->slot_count == 0) options->slot_count = options->worker_count + 1;
     if (options->slot_count < 2) options->slot_count = 2;
     if (options->class_count == 0) options->class_count = 1;

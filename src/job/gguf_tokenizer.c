@@ -9,6 +9,7 @@
  */
 #include "job/gguf_tokenizer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -69,8 +70,14 @@ static wg_status read_numbers(const wgi_gguf *gguf, arrays *room, size_t tokens,
         WGI_TRY(wgi_gguf_floats(gguf, KEY("scores"), &array, err));
         WGI_TRY(check_count(gguf, KEY("scores"), array.count, tokens, err));
         WGI_TRY(take_room(&room->scores, array.count, sizeof(*room->scores), err));
-        for (size_t i = 0; i < tokens; i++)
+        for (size_t i = 0; i < tokens; i++) {
             room->scores[i] = wgi_gguf_float_at(&array, i);
+            if (isfinite(room->scores[i])) continue;
+            status =
+                wgi_fail(err, WG_ERR_FORMAT, "%s: key %s: the score of token %zu is not finite",
+                         wgi_gguf_path(gguf), KEY("scores"), i);
+            goto cleanup;
+        }
     }
     if (wgi_gguf_has(gguf, KEY("token_type"))) {
         WGI_TRY(wgi_gguf_ints(gguf, KEY("token_type"), &array, err));
@@ -159,6 +166,9 @@ wg_status wgi_gguf_tokenizer_open(wg_tokenizer **out, const wgi_gguf *gguf, wg_e
     WGI_TRY(read_numbers(gguf, &room, vocabulary.token_count, err));
     if (wgi_gguf_has(gguf, KEY("merges")))
         WGI_TRY(read_strings(gguf, KEY("merges"), &room.merges, &vocabulary.merge_count, err));
+    else if (wgi_slice_is(vocabulary.model, "gpt2")) /* without them every text is single bytes */
+        WGI_TRY(wgi_fail(err, WG_ERR_FORMAT, "%s: key %s: is missing", wgi_gguf_path(gguf),
+                         KEY("merges")));
     vocabulary.tokens = room.tokens;
     vocabulary.merges = room.merges;
     vocabulary.scores = room.scores;

@@ -114,7 +114,7 @@ static wg_status open_tokenizer(wg_model *model, wg_error *err)
     if ((uint64_t)wgi_tokenizer_id_end(model->tokenizer) > model->description.vocabulary_count) {
         /* The texts that meet such an id fail one by one; the rest are right. */
         wgi_log(WG_LOG_WARNING,
-                "%s: tokenizer.json knows ids up to %zu, the embedding has %llu rows", model->path,
+                "%s: the tokenizer knows ids up to %zu, the embedding has %llu rows", model->path,
                 (size_t)wgi_tokenizer_id_end(model->tokenizer) - 1,
                 (unsigned long long)model->description.vocabulary_count);
     }

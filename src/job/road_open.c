@@ -6,6 +6,8 @@
  * bin + scratch) + the engine's queue and ring + the documents in flight <= the ceiling. All of it
  * but the first shrinks to fit, bins never below the longest text.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,6 +42,7 @@ static wg_status settle_limit(wgi_road *road, wg_error *err)
         .truncate = road->options.embed.truncate,
         .plain_specials = road->options.embed.plain_specials,
     };
+    if (!model->tokenizer) return WG_OK; /* records bring ids */
     /* A limit without room for the template's special tokens would fail every text. */
     wg_encoding trial = {0};
     wg_status status =
@@ -73,7 +76,7 @@ static wg_status settle_prompt(wgi_road *road, wg_error *err)
                         name, road->options.model->path);
     road->rules.prompt = prompt;
     road->rules.prompt_bytes = strlen(prompt);
-    if (modules->include_prompt || !*prompt) return WG_OK;
+    if (modules->include_prompt || !*prompt || !road->options.model->tokenizer) return WG_OK;
 
     /* Tokens that the prompt puts before the text: all of its own but the closing special ones. */
     status = wg_tokenizer_encode(road->options.model->tokenizer, prompt, strlen(prompt), NULL, 0,
@@ -92,7 +95,7 @@ static wgi_footprint footprint_of(const wgi_road *road, size_t bin_tokens)
         .head = &road->head,
         .lane_count = road->lane_count,
         .bin_tokens = bin_tokens,
-        .longest = road->tally.token_count_max,
+        .longest = road->longest,
         .tightness = road->tightness,
     };
 }
@@ -119,13 +122,40 @@ static size_t auto_tokens(wgi_road *road, const wgi_budget *budget)
     return (size_t)known.capacity_tokens;
 }
 
+/*
+ * An encoder that cannot take its longest text is refused. A decoder's limit is often its thousands
+ * of positions, which few texts come near: the run goes on, and texts that do not fit a bin fail.
+ */
+static bool may_leave_out_longest(const wgi_road *road)
+{
+    return road->options.model->description.is_decoder && !road->options.padded_batch;
+}
+
+__attribute__((format(printf, 3, 4))) static void leave_out_longest(wgi_road *road, size_t longest,
+                                                                    const char *format, ...)
+{
+    wgi_text_rules *rules = &road->rules;
+    va_list arguments;
+
+    road->longest = rules->run_count = longest;
+    va_start(arguments, format);
+    (void)vsnprintf(rules->run_advice, sizeof(rules->run_advice), format, arguments);
+    va_end(arguments);
+    wgi_log(WG_LOG_WARNING, "texts of more than %zu tokens will fail: %s", longest,
+            rules->run_advice);
+}
+
 /* What is wished for, at least one longest text. */
 static wg_status wished_tokens(wgi_road *road, const wgi_budget *budget, size_t *out, wg_error *err)
 {
     wgi_tally *tally = &road->tally;
     uint64_t asked = road->options.embed.batch_tokens;
-    size_t least = tally->token_count_max;
+    size_t least = road->longest;
 
+    if (asked && asked < least && may_leave_out_longest(road)) {
+        leave_out_longest(road, (size_t)asked, "use --max-batch-tokens of as many");
+        least = road->longest;
+    }
     if (asked && asked < least)
         return wgi_fail(err, WG_ERR_ARGUMENT,
                         "max-batch-tokens %llu is below the longest text allowed: use at least "
@@ -151,7 +181,7 @@ static bool drop_lane(wgi_road *road)
 /* One step towards a smaller run; false: there is none. */
 static bool shrink(wgi_road *road, size_t *tokens, size_t wish)
 {
-    size_t least = road->tally.token_count_max;
+    size_t least = road->longest;
     bool may_shrink_bins = !road->options.embed.batch_tokens && *tokens > least;
 
     if (road->tightness + 1 < WGI_TIGHTNESS_MAX || !may_shrink_bins) {
@@ -164,11 +194,51 @@ static bool shrink(wgi_road *road, size_t *tokens, size_t wish)
     return true;
 }
 
+/* The longest text, alone in its bin, that the ceiling holds; 0: none. */
+static size_t longest_that_fits(wgi_road *road, const wgi_budget *budget)
+{
+    size_t fits = 0, too_long = road->longest;
+
+    while (too_long - fits > 1) {
+        size_t length = fits + (too_long - fits) / 2;
+        road->longest = length;
+        wgi_footprint footprint = footprint_of(road, length);
+        size_t needed = wgi_footprint_bytes(&footprint);
+
+        if (needed <= budget->ceiling && budget->held <= budget->ceiling - needed)
+            fits = length;
+        else
+            too_long = length;
+    }
+    return fits;
+}
+
+/* The end of all shrinking: texts that fit are run where that may be; else the run is refused. */
+static wg_status give_way(wgi_road *road, const wgi_budget *budget, size_t *tokens, wg_error *err)
+{
+    wgi_tally *tally = &road->tally;
+    unsigned long long would_do = wgi_memory_figure(tally->planned_bytes);
+    size_t wanted = road->longest;
+    size_t fits = may_leave_out_longest(road) ? longest_that_fits(road, budget) : 0;
+
+    road->longest = wanted;
+    if (!fits)
+        return wgi_fail(err, WG_ERR_LIMIT,
+                        "%s of %zu tokens need %llu MiB of memory with %u threads, the "
+                        "ceiling is %llu MiB: use --memory %lluM, fewer threads, or a smaller "
+                        "max-length",
+                        *tokens == wanted ? "texts" : "bins", *tokens, would_do, road->lane_count,
+                        (unsigned long long)(budget->ceiling >> 20), would_do);
+    leave_out_longest(road, fits, "use --memory %lluM", would_do);
+    *tokens = fits;
+    return WG_OK;
+}
+
 /*
  * Settles the bin size under the ceiling: the wish, with ever less besides the bins; then smaller
  * bins, but never below the longest text; then the same again with the least besides them; then
- * fewer workers, unless their number was asked for; then a refusal that names the memory that would
- * do.
+ * fewer workers, unless their number was asked for; then shorter texts only, or a refusal, and both
+ * name the memory that would do.
  */
 static wg_status settle_memory(wgi_road *road, wg_error *err)
 {
@@ -176,6 +246,7 @@ static wg_status settle_memory(wgi_road *road, wg_error *err)
     wgi_budget budget = wgi_budget_now(road->options.model, road->options.embed.memory_bytes);
     size_t wish = 0;
 
+    road->longest = tally->token_count_max;
     wg_status status = wished_tokens(road, &budget, &wish, err);
     if (status != WG_OK) return status;
     size_t tokens = wish;
@@ -186,15 +257,9 @@ static wg_status settle_memory(wgi_road *road, wg_error *err)
         if (__builtin_add_overflow(budget.held, needed, &tally->planned_bytes))
             tally->planned_bytes = UINT64_MAX;
         if (tally->planned_bytes <= budget.ceiling) break;
-        if (!shrink(road, &tokens, wish))
-            return wgi_fail(err, WG_ERR_LIMIT,
-                            "%s of %zu tokens need %llu MiB of memory with %u threads, the "
-                            "ceiling is %llu MiB: use --memory %lluM, fewer threads, or a smaller "
-                            "max-length",
-                            tokens == tally->token_count_max ? "texts" : "bins", tokens,
-                            (unsigned long long)wgi_memory_figure(tally->planned_bytes),
-                            road->lane_count, (unsigned long long)(budget.ceiling >> 20),
-                            (unsigned long long)wgi_memory_figure(tally->planned_bytes));
+        if (shrink(road, &tokens, wish)) continue;
+        status = give_way(road, &budget, &tokens, err);
+        if (status != WG_OK) return status;
     }
     if (road->lane_count < lanes)
         wgi_log(WG_LOG_WARNING, "%u of %u compute threads are used: memory holds no more",
@@ -207,8 +272,7 @@ static wg_status settle_memory(wgi_road *road, wg_error *err)
 
 static wg_status allocate_lanes(wgi_road *road, size_t bin_tokens, wg_error *err)
 {
-    road->plan =
-        wgi_network_plan(road->options.model->network, bin_tokens, road->tally.token_count_max);
+    road->plan = wgi_network_plan(road->options.model->network, bin_tokens, road->longest);
     road->lanes = wgi_calloc(road->lane_count, sizeof(*road->lanes));
     road->lane_memory = wgi_calloc(road->lane_count, sizeof(*road->lane_memory));
     for (uint32_t i = 0; i < road->lane_count && road->lanes && road->lane_memory; i++) {

@@ -30,6 +30,7 @@ struct wgi_road {
     wgi_text_rules rules;
     size_t prompt_skip; /* tokens that the model leaves out of pooling */
 
+    size_t longest;     /* text that is run, at most the limit; longer ones fail */
     unsigned tightness; /* of the footprint that was settled on */
     wgi_window window;
     wgi_intake intake;

@@ -76,9 +76,9 @@ static void pool_segment(wgi_road *road, const wgi_bin *bin, size_t s, wgi_view 
     wgi_entry *entry = wgi_window_find(&road->window, bin->sequence_ids[s]);
     wgi_view first = {.data = hidden.data + (size_t)segment->row * hidden.stride,
                       .stride = hidden.stride};
+    size_t skip = entry->has_ids ? 0 : road->prompt_skip; /* ready ids get no prompt */
 
-    if (!wgi_embed_pool(&road->head, first, segment->count, road->prompt_skip, entry->vectors,
-                        scratch))
+    if (!wgi_embed_pool(&road->head, first, segment->count, skip, entry->vectors, scratch))
         wgi_entry_fail(entry, WG_FAILURE_NOT_FINITE, "the vector of this text is not finite");
     wgi_window_finish(&road->window, entry);
 }

@@ -119,8 +119,14 @@ wg_status wgi_entry_encode(const wgi_text_rules *rules, wgi_entry *entry, wgi_te
     entry->text.count = 0;
     if (status != WG_OK || entry->failure != WG_FAILURE_NONE) return status;
     if (ids->count == 0)
-        wgi_entry_fail(entry, WG_FAILURE_NO_TOKENS, "the tokenizer gives no token for this text");
+        wgi_entry_fail(entry, WG_FAILURE_NO_TOKENS, "%s",
+                       entry->has_ids ? "the record has no token id"
+                                      : "the tokenizer gives no token for this text");
     check_ids(rules, entry, ids);
+    if (rules->run_count && ids->count > rules->run_count)
+        wgi_entry_fail(entry, WG_FAILURE_TOO_LONG,
+                       "%zu tokens, and a bin of this run holds %zu: %s, or a smaller max-length",
+                       ids->count, rules->run_count, rules->run_advice);
     if (entry->failure == WG_FAILURE_NONE) entry->token_count = (uint32_t)ids->count;
     return WG_OK;
 }

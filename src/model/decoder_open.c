@@ -341,9 +341,10 @@ static wg_status open_rope(opening *o, size_t index, const wgi_rope *rope)
     for (size_t j = 0; j < half; j++) {
         float factor = 1;
         if (factors) wgi_tensor_widen(factors, j, 1, &factor);
-        if (!(factor > 0)) {
-            status = wgi_fail(o->err, WG_ERR_FORMAT, "tensor 'rope_freqs.weight': factor %zu is %g",
-                              j, (double)factor);
+        if (!(factor > 0) || isinf(factor)) {
+            status =
+                wgi_fail(o->err, WG_ERR_FORMAT, "%s: tensor 'rope_freqs.weight': factor %zu is %g",
+                         wgi_weights_path(o->weights), j, (double)factor);
             goto cleanup;
         }
         out[j] = scaled(rope, pow(rope->base, -(double)j / (double)half)) / (double)factor;

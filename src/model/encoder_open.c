@@ -336,7 +336,9 @@ static wg_status open_embedding(opening *o)
     wgi_embedding *e = &o->encoder->embedding;
 
     e->hidden_count = d->hidden_count;
-    WGI_TRY(open_table(o, &e->token, names->token, d->vocabulary_count, WGI_SIZE_VOCABULARY));
+    /* No count: a GGUF file that lacks the table, which is then said to be missing. */
+    WGI_TRY(open_table(o, &e->token, names->token, d->vocabulary_count ? d->vocabulary_count : 1,
+                       WGI_SIZE_VOCABULARY));
     WGI_TRY(open_table(o, &e->position, names->position, d->position_count, WGI_SIZE_POSITIONS));
     WGI_TRY(open_table(o, &e->type, names->type, d->type_count, WGI_SIZE_TYPES));
     WGI_TRY(open_norm(o, &o->encoder->embedding_norm, names->embedding_norm));

@@ -67,7 +67,7 @@ static wg_status read_architectures(head_reading *reading, wg_error *err)
     wg_status status = WG_OK;
 
     if (wgi_settings_take_null(&reading->settings)) return WG_OK;
-    WGI_TRY(wgi_json_array_begin(json, err));
+    WGI_TRY(wgi_settings_blame(&reading->settings, key, wgi_json_array_begin(json, err), err));
     while (wgi_json_array_next(json)) {
         WGI_TRY(wgi_settings_string(&reading->settings, key, &reading->text, err));
         const wgi_buf *name = &reading->text;
@@ -75,9 +75,10 @@ static wg_status read_architectures(head_reading *reading, wg_error *err)
             memcmp(name->data + name->count - ending_bytes, ending, ending_bytes) == 0)
             reading->is_classifier = true;
     }
+    status = wgi_settings_blame(&reading->settings, key, wgi_json_status(json, err), err);
 
 cleanup:
-    return wgi_settings_blame(&reading->settings, key, status, err);
+    return status;
 }
 
 /* "0", "17": the place of a label; more than any count where it is no such number. */

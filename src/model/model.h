@@ -33,6 +33,8 @@ const wgi_tensor *wgi_weights_at(const wgi_weights *weights, size_t index);
 /* NULL when there is none of that name. */
 const wgi_tensor *wgi_weights_find(const wgi_weights *weights, const char *name);
 uint64_t wgi_weights_bytes(const wgi_weights *weights); /* of the files */
+/* For messages: the file, or the index. */
+const char *wgi_weights_path(const wgi_weights *weights);
 /* Hash over headers and sizes of the files (FNV-1a 64 or better), hex, NUL-terminated. */
 void wgi_weights_hash(const wgi_weights *weights, char hex[33]);
 /*

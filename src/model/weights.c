@@ -438,6 +438,11 @@ uint64_t wgi_weights_bytes(const wgi_weights *weights)
     return weights->bytes;
 }
 
+const char *wgi_weights_path(const wgi_weights *weights)
+{
+    return weights->path;
+}
+
 void wgi_weights_hash(const wgi_weights *weights, char hex[33])
 {
     static const char digits[] = "0123456789abcdef";
@@ -503,29 +508,40 @@ static const char *keys_text(char out[160], const wgi_tensor_need *need, const w
     return out;
 }
 
+/* A GGUF file's tensors have names of their own; messages say what stands in the file. */
+static const char *name_in_file(const wgi_weights *weights, const char *name,
+                                char out[WGI_GGUF_NAME_BYTES])
+{
+    if (weights->gguf && wgi_gguf_name_from_hf(weights->fields.architecture, name, out, NULL))
+        return out;
+    return name;
+}
+
 static wg_status fail_shape(const wgi_weights *weights, const wgi_tensor_need *need,
                             const wgi_tensor *tensor, wg_error *err)
 {
-    char got[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES], keys[160];
+    char got[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES], keys[160], own[WGI_GGUF_NAME_BYTES];
 
     (void)shape_text(got, tensor->rank, tensor->shape);
     (void)shape_text(want, need->rank, need->shape);
     (void)keys_text(keys, need, tensor);
     return wgi_fail(err, WG_ERR_FORMAT,
                     "%s: tensor '%.120s' has shape %s, but the configuration%s%s%s asks for %s",
-                    weights->path, need->name, got, keys[0] ? " (" : "", keys, keys[0] ? ")" : "",
-                    want);
+                    weights->path, name_in_file(weights, need->name, own), got, keys[0] ? " (" : "",
+                    keys, keys[0] ? ")" : "", want);
 }
 
 wg_status wgi_weights_need(const wgi_weights *weights, const wgi_tensor_need *need,
                            const wgi_tensor **tensor, wg_error *err)
 {
     const wgi_tensor *found = wgi_weights_find(weights, need->name);
+    char own[WGI_GGUF_NAME_BYTES];
 
     *tensor = NULL;
     if (!found)
         return wgi_fail(err, WG_ERR_FORMAT, "%s: tensor '%.120s' is missing%s%s", weights->path,
-                        need->name, need->asked_by ? ", but the configuration says " : "",
+                        name_in_file(weights, need->name, own),
+                        need->asked_by ? ", but the configuration says " : "",
                         need->asked_by ? need->asked_by : "");
     if (found->rank != need->rank ||
         memcmp(found->shape, need->shape, need->rank * sizeof(need->shape[0])) != 0)
@@ -533,7 +549,7 @@ wg_status wgi_weights_need(const wgi_weights *weights, const wgi_tensor_need *ne
     if (found->dtype == WGI_DTYPE_OTHER)
         return wgi_fail(err, WG_ERR_UNSUPPORTED,
                         "%s: dtype %s not supported for tensor '%.120s' (F32, F16 and BF16 are%s)",
-                        weights->path, found->dtype_name, need->name,
+                        weights->path, found->dtype_name, name_in_file(weights, need->name, own),
                         weights->gguf ? "; Q4_0 to Q8_0 and Q4_K to Q6_K too" : "");
     *tensor = found;
     return WG_OK;

@@ -457,9 +457,13 @@ static wg_status build_templates(build *b, bool is_bert, bool adds_bos, bool add
     if (from->adds_bos != WGI_SWITCH_MISSING) adds_bos = from->adds_bos == WGI_SWITCH_ON;
     if (from->adds_eos != WGI_SWITCH_MISSING) adds_eos = from->adds_eos == WGI_SWITCH_ON;
     if (is_bert) adds_bos = adds_eos = true;
-    if ((adds_bos && before == WGI_NO_TOKEN) || (adds_eos && after == WGI_NO_TOKEN))
+    if (adds_bos && before == WGI_NO_TOKEN)
         return wgi_fail(b->err, WG_ERR_FORMAT,
-                        "texts should begin or end with a token that the vocabulary does not name");
+                        "key tokenizer.ggml.bos_token_id is missing: texts begin with that token");
+    if (adds_eos && after == WGI_NO_TOKEN)
+        return wgi_fail(b->err, WG_ERR_FORMAT,
+                        "key tokenizer.ggml.%s is missing: texts end with that token",
+                        is_bert ? "seperator_token_id" : "eos_token_id");
     return wgi_post_processor_simple(&b->to->post_processor, adds_bos ? (int32_t)before : -1,
                                      adds_eos ? (int32_t)after : -1, is_bert, b->err);
 }

@@ -103,7 +103,8 @@ def find_cli() -> str:
     found = os.environ.get("WARPGROUP_CLI")
     if found:
         return found
-    built = sorted(ROOT.glob("build/*/warpgroup"), key=lambda path: path.stat().st_mtime)
+    built = sorted((path for path in ROOT.glob("build/*/warpgroup") if path.is_file()),
+                   key=lambda path: path.stat().st_mtime)
     if not built:
         pytest.skip("no program warpgroup: set WARPGROUP_CLI, or build it")
     return str(built[-1])

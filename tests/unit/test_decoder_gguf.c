@@ -202,6 +202,38 @@ static void check_refused(const char *extra, double value, const char *part)
     wgt_decoder_close(&m);
 }
 
+/* Factors that frequencies cannot be divided by; they are the last of the file. */
+static void check_factors(void)
+{
+    static const float wrong[] = {0, -1, INFINITY, NAN};
+    source from = {"llama-h40-d16-bf16-rope-llama3", WGI_GGUF_LLAMA, NULL, 0};
+    const wgi_backend *backend = NULL;
+    char made[512];
+    wgt_decoder m;
+    wg_error err = {0};
+
+    EXPECT_OK(wgi_backend_find(&backend, "cpu", WG_ISA_AUTO, &err));
+    open_source(&from, &m, made);
+    wgt_decoder_close(&m);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        wgi_description description;
+        wgi_weights *weights = NULL;
+        wgi_network *network = NULL;
+        size_t bytes;
+        char *data = wgt_slurp(made, &bytes);
+
+        memcpy(data + bytes - sizeof(wrong[i]), &wrong[i], sizeof(wrong[i]));
+        wgt_write(&folder, "made.gguf", data, bytes);
+        free(data);
+        EXPECT_OK(wgi_description_load(&description, made, &err));
+        EXPECT_OK(wgi_weights_open(&weights, made, &err));
+        EXPECT_EQ(wgi_network_open(&network, &description, weights, backend, &err), WG_ERR_FORMAT);
+        EXPECT_IN(err.message, "made.gguf: tensor 'rope_freqs.weight': factor 7 is");
+        wgi_network_close(network);
+        wgi_weights_close(weights);
+    }
+}
+
 static void check_pooling(void)
 {
     static const wg_pooling wanted[4] = {WG_POOLING_LAST, WG_POOLING_MEAN, WG_POOLING_CLS,
@@ -274,6 +306,7 @@ int main(void)
     folder = wgt_folder_open();
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
         check(&sources[i]);
+    check_factors();
     check_pooling();
     check_no_memory();
     check_refused("pooling_type", 4, "llama.pooling_type: 4");

@@ -1,7 +1,8 @@
 /*
  * test_encoder_gguf.c - BERT from GGUF (tests/data, made by tools/make_tiny_gguf.py with gguf-py):
  * texts give the vectors of the folder it was made from, byte for byte, and those of the float64
- * reference; pooling as the file says; token types with and without their key; what is refused.
+ * reference; pooling as the file says; token types with and without their key; a file without a
+ * vocabulary; what is refused.
  */
 #include <math.h>
 
@@ -187,7 +188,7 @@ static void check_types(void)
                                                                KIND_BYTES, &one, 4)},
                             &err),
               WG_ERR_FORMAT);
-    EXPECT_IN(err.message, "token_type_embeddings");
+    EXPECT_IN(err.message, "token_types.weight"); /* as the file names it */
     /* As converters write DistilBERT: a count of 1 and no table. */
     const char *path = change("tokenizer.ggml.token_type_count", KIND_BYTES, &one, 4);
     size_t bytes;
@@ -212,6 +213,58 @@ static void check_refused(const char *key, const void *value, size_t count, cons
     EXPECT(model == NULL);
 }
 
+static wg_status run_job(const char *path, const char *input, const char *output)
+{
+    static char files[2][512];
+    const char *inputs[] = {files[0]};
+    wg_model *model = NULL;
+    wg_job *job = NULL;
+    wg_job_options options = {.output = files[1],
+                              .input = {.inputs = inputs, .input_count = 1, .ids_field = "ids"},
+                              .embed = {.prompt = "a prompt"}};
+
+    (void)snprintf(files[0], sizeof(files[0]), "%s/%s", folder.path, input);
+    (void)snprintf(files[1], sizeof(files[1]), "%s/%s", folder.path, output);
+    if (strcmp(input, "text.jsonl") == 0) options.input.ids_field = NULL;
+    EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = path}, &err));
+    wg_status status = wg_job_open(&job, model, &options, &err);
+    if (status == WG_OK) status = wg_job_run(job, &err);
+    wg_job_close(job);
+    wg_model_close(model);
+    return status;
+}
+
+/* A file without a vocabulary serves records that bring ids, and says so where a text comes. */
+static void check_without_words(void)
+{
+    static const char key[] = "tokenizer.ggml.tokens", ids[] = "{\"ids\":[2,5,6,3]}\n",
+                      text[] = "{\"text\":\"amber\"}\n";
+    const char *path = change("tokenizer.ggml.token_type_count", KIND_BYTES, "\2", 1);
+    char output[512];
+    size_t bytes, want_bytes;
+    char *data = wgt_slurp(path, &bytes);
+
+    for (size_t i = 0; i + sizeof(key) < bytes; i++)
+        if (memcmp(data + i, key, sizeof(key) - 1) == 0) data[i + sizeof(key) - 2] = 'S';
+    wgt_write(&folder, "changed.gguf", data, bytes);
+    free(data);
+    wgt_write(&folder, "ids.jsonl", ids, sizeof(ids) - 1);
+    wgt_write(&folder, "text.jsonl", text, sizeof(text) - 1);
+    EXPECT_OK(run_job(path, "ids.jsonl", "without.jsonl"));
+    EXPECT_OK(run_job(WGT_DATA "/tiny-bert-h32-d8-mean", "ids.jsonl", "with.jsonl"));
+    (void)snprintf(output, sizeof(output), "%s/without.jsonl", folder.path);
+    data = wgt_slurp(output, &bytes);
+    (void)snprintf(output, sizeof(output), "%s/with.jsonl", folder.path);
+    char *want = wgt_slurp(output, &want_bytes);
+    EXPECT(bytes > 300); /* 32 numbers */
+    EXPECT(bytes == want_bytes && memcmp(data, want, bytes) == 0);
+    free(data);
+    free(want);
+    EXPECT_EQ(run_job(path, "text.jsonl", "none.jsonl"), WG_ERR_UNSUPPORTED);
+    EXPECT_IN(err.message, "has no tokenizer");
+    EXPECT_IN(err.message, "changed.gguf");
+}
+
 int main(void)
 {
     static const uint32_t rank = 4;
@@ -221,6 +274,7 @@ int main(void)
     check("tiny-bert-h128-d64-f16-mean");
     check_pooling();
     check_types();
+    check_without_words();
     check_refused("bert.pooling_type", &rank, 4, "bert.pooling_type: 4");
     check_refused("bert.attention.causal", "\1", 1, "bert.attention.causal");
     wgt_folder_close(&folder);

@@ -8,7 +8,10 @@
  */
 #include "job/gguf_tokenizer.h"
 
+#include <math.h>
+
 #include "base/os_clock.h"
+#include "temporary.h"
 #include "tokenizer_cases.h"
 
 static wg_error err;
@@ -216,6 +219,50 @@ static void test_t5(void)
     EXPECT(none == NULL);
 }
 
+/* A byte-level vocabulary without merges would give single bytes without a word. */
+static void test_merges(void)
+{
+    static const char key[] = "tokenizer.ggml.merges";
+    wgt_folder folder = wgt_folder_open();
+    wg_tokenizer *tokenizer = NULL;
+    char path[512];
+    size_t bytes;
+    char *data = wgt_slurp(WGT_DATA "/gguf-vocabularies/qwen2.gguf", &bytes);
+
+    for (size_t i = 0; i + sizeof(key) < bytes; i++)
+        if (memcmp(data + i, key, sizeof(key) - 1) == 0) data[i + sizeof(key) - 2] = 'S';
+    wgt_write(&folder, "merges.gguf", data, bytes);
+    free(data);
+    (void)snprintf(path, sizeof(path), "%s/merges.gguf", folder.path);
+    EXPECT_EQ(wg_tokenizer_open(&tokenizer, path, &err), WG_ERR_FORMAT);
+    EXPECT_IN(err.message, "merges.gguf: key tokenizer.ggml.merges: is missing");
+    wg_tokenizer_close(tokenizer);
+    wgt_folder_close(&folder);
+}
+
+/* Scores that no path can be found by. */
+static void test_scores(void)
+{
+    static const char key[] = "tokenizer.ggml.scores";
+    wgt_folder folder = wgt_folder_open();
+    wg_tokenizer *tokenizer = NULL;
+    char path[512];
+    size_t bytes;
+    float score = NAN;
+    char *data = wgt_slurp(WGT_DATA "/gguf-vocabularies/unigram-plain.gguf", &bytes);
+
+    for (size_t i = 0; i + 100 < bytes; i++)
+        if (memcmp(data + i, key, sizeof(key) - 1) == 0) /* kind, kind, count, the first ones */
+            memcpy(data + i + sizeof(key) - 1 + 16 + 2 * sizeof(score), &score, sizeof(score));
+    wgt_write(&folder, "scores.gguf", data, bytes);
+    free(data);
+    (void)snprintf(path, sizeof(path), "%s/scores.gguf", folder.path);
+    EXPECT_EQ(wg_tokenizer_open(&tokenizer, path, &err), WG_ERR_FORMAT);
+    EXPECT_IN(err.message, "scores.gguf: key tokenizer.ggml.scores: the score of token 2");
+    wg_tokenizer_close(tokenizer);
+    wgt_folder_close(&folder);
+}
+
 /* The public call takes either kind of file. */
 static void test_path(void)
 {
@@ -274,6 +321,8 @@ int main(void)
     test_bert();
     test_gpt2();
     test_t5();
+    test_merges();
+    test_scores();
     test_path();
     test_smollm2();
     return wgt_result();

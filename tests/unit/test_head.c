@@ -265,6 +265,9 @@ static void test_labels(void)
     refuse("bert-3", config, "\"2\": \"positive\"", "\"99999999999999999999\": \"positive\"",
            WG_ERR_FORMAT, "is no number of a label");
     refuse("bert-3", config, "\"2\": \"positive\"", "\"2\": 7", WG_ERR_FORMAT, "key id2label");
+    refuse("bert-3", config, "\"BertForSequenceClassification\"", "7", WG_ERR_FORMAT,
+           "copy/config.json: key architectures: expected a string");
+    EXPECT(strstr(err.message, "expected") == strstr(err.message, "key ") + 19); /* said once */
     refuse("bert-3", config, "\"0\": \"negative\"", "\"0\": [", WG_ERR_FORMAT, "config.json");
     refuse("bert-3", config, "\"problem_type\": \"single", "\"problem_type\": \"triple",
            WG_ERR_UNSUPPORTED, "'triple_label_classification' is not supported");

@@ -1,6 +1,7 @@
 /*
  * test_job.c - jobs and wg_model_embed: what is refused before any input is read, what a failed
- * document costs, that both faces give the same bytes, that a stop leaves whole rows.
+ * document costs, what ready ids are spared, that both faces give the same bytes, that a stop
+ * leaves whole rows.
  */
 #include "harness.h"
 #include "temporary.h"
@@ -156,6 +157,41 @@ static void too_long(void)
     EXPECT_IN(slurp(in_folder("ids/failures.jsonl")), "99999");
 }
 
+/* Ready ids get no prompt, so a model that leaves the prompt out of the mean skips none of them. */
+static void ids_without_prompt(void)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "modules.json", "sentence_bert_config.json"};
+    wg_model *with = model;
+    char from[400], input[400], *report = NULL;
+    static char plain[1 << 12];
+
+    EXPECT_EQ(mkdir(in_folder("skips"), 0755), 0);
+    EXPECT_EQ(mkdir(in_folder("skips/1_Pooling"), 0755), 0);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char to[32];
+        (void)snprintf(from, sizeof(from), MODEL "/%s", files[i]);
+        (void)snprintf(to, sizeof(to), "skips/%s", files[i]);
+        if (access(from, R_OK) == 0) EXPECT_EQ(symlink(from, in_folder(to)), 0);
+    }
+    put(in_folder("skips/1_Pooling/config.json"),
+        "{\"word_embedding_dimension\": 32, \"pooling_mode_mean_tokens\": true, "
+        "\"include_prompt\": false}");
+    (void)snprintf(input, sizeof(input), "%s", in_folder("ready.jsonl"));
+    put(input, "{\"ids\": [2, 3, 4, 5, 6]}\n");
+    wg_job_options options = {.output = in_folder("plain.jsonl"), .input = {.ids_field = "ids"}};
+    EXPECT_OK(run_job(&options, input, &report));
+    (void)snprintf(plain, sizeof(plain), "%s", slurp(in_folder("plain.jsonl")));
+    EXPECT_IN(plain, "embedding");
+    EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = in_folder("skips")}, &err));
+    options.output = in_folder("skipped.jsonl");
+    options.embed.prompt = "cat ";
+    EXPECT_OK(run_job(&options, input, &report));
+    EXPECT(strcmp(slurp(in_folder("skipped.jsonl")), plain) == 0);
+    wg_model_close(model);
+    model = with;
+}
+
 static void same_bytes_from_both_faces(void)
 {
     const char *texts[] = {"a cat", "the signal ran", "", "cat cat cat cat cat"};
@@ -299,6 +335,7 @@ int main(void)
         refused_at_the_start();
         failures_are_rows_of_their_own();
         too_long();
+        ids_without_prompt();
         same_bytes_from_both_faces();
         plan();
         stop_leaves_whole_rows();

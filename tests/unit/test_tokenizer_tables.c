@@ -71,6 +71,9 @@ static void test_flags(void)
     EXPECT(wgi_char_flags(table, 0x20000) & WGI_CHAR_CHINESE);
     EXPECT(wgi_char_flags(table, 0xE0100) & WGI_CHAR_MARK);
     EXPECT_EQ(wgi_char_flags(table, 0x10FFFF) & WGI_CHAR_WORD, 0);
+    EXPECT(wgi_char_flags(table, 0) & WGI_CHAR_CONTROL);
+    EXPECT(wgi_char_flags(table, 0x1D173) & WGI_CHAR_CONTROL); /* four bytes of UTF-8 */
+    EXPECT(!(wgi_char_flags(table, 0x200D) & WGI_CHAR_CONTROL));
 }
 
 /* Every code point that the flags call decomposable is more than itself, and pairs compose back. */
