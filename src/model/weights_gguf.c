@@ -10,10 +10,34 @@
  */
 #include "model/weights_gguf.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "model/directory.h"
+
+/*
+ * A tensor of a layer that the architecture has no use for means another model than the one that
+ * would be run: a gate, a norm, a layer more. Beside the layers, files carry this and that.
+ */
+static wg_status check_layer(const wgi_gguf *gguf, const wgi_gguf_fields *fields, const char *name,
+                             bool is_known, wg_error *err)
+{
+    const char *layers = "blk.", *architecture = wgi_gguf_architecture_name(fields->architecture);
+    char shown[WGI_SHOWN_BYTES];
+
+    if (strncmp(name, layers, strlen(layers)) != 0) return WG_OK;
+    (void)wgi_text_show(shown, name, strlen(name));
+    if (!is_known)
+        return wgi_fail(err, WG_ERR_UNSUPPORTED,
+                        "%s: tensor '%s' is not one that %s models have here", wgi_gguf_path(gguf),
+                        shown, architecture);
+    if (strtoull(name + strlen(layers), NULL, 10) >= fields->layer_count)
+        return wgi_fail(err, WG_ERR_FORMAT, "%s: tensor '%s', but key %s.block_count says %llu",
+                        wgi_gguf_path(gguf), shown, architecture,
+                        (unsigned long long)fields->layer_count);
+    return WG_OK;
+}
 
 wg_status wgi_gguf_entries(wgi_entries *entries, const wgi_gguf *gguf,
                            const wgi_gguf_fields *fields, wg_error *err)
@@ -25,10 +49,11 @@ wg_status wgi_gguf_entries(wgi_entries *entries, const wgi_gguf *gguf,
         char translated[WGI_GGUF_NAME_BYTES];
         const char *name = translated;
         wgi_entry entry = {.tensor = *tensor, .name_at = entries->names.count};
-        bool is_new;
+        bool is_new,
+            is_known = wgi_gguf_name_to_hf(fields->architecture, tensor->name, translated, NULL);
 
-        if (!wgi_gguf_name_to_hf(fields->architecture, tensor->name, translated, NULL))
-            name = tensor->name;
+        WGI_TRY(check_layer(gguf, fields, tensor->name, is_known, err));
+        if (!is_known) name = tensor->name;
         entry.name_bytes = strlen(name);
         WGI_TRY(wgi_grow(&entries->items, &entries->capacity, entries->count + 1,
                          sizeof(*entries->items), err));

@@ -213,6 +213,30 @@ static void check_refused(const char *key, const void *value, size_t count, cons
     EXPECT(model == NULL);
 }
 
+/* A tensor that would have been passed over, as the file names it. */
+static void check_strange_tensor(const char *tensor, const char *instead, wg_status status,
+                                 const char *part)
+{
+    size_t bytes, name_bytes = strlen(tensor);
+    char *data = wgt_slurp(WGT_DATA "/tiny-bert-h32-d8-mean.gguf", &bytes);
+    wg_model *model = NULL;
+    char path[512];
+    int found = 0;
+
+    for (size_t i = 0; i + name_bytes < bytes; i++) {
+        if (memcmp(data + i, tensor, name_bytes) != 0) continue;
+        memcpy(data + i, instead, name_bytes);
+        found++;
+    }
+    EXPECT_EQ(found, 1);
+    wgt_write(&folder, "changed.gguf", data, bytes);
+    free(data);
+    (void)snprintf(path, sizeof(path), "%s/changed.gguf", folder.path);
+    EXPECT_EQ(wg_model_open(&model, &(wg_model_options){.path = path}, &err), status);
+    EXPECT_IN(err.message, part);
+    EXPECT_IN(err.message, instead);
+}
+
 static wg_status run_job(const char *path, const char *input, const char *output)
 {
     static char files[2][512];
@@ -275,6 +299,10 @@ int main(void)
     check_pooling();
     check_types();
     check_without_words();
+    check_strange_tensor("blk.0.attn_k.bias", "blk.0.attn_z.bias", WG_ERR_UNSUPPORTED,
+                         "is not one that bert models have here");
+    check_strange_tensor("blk.1.attn_k.bias", "blk.7.attn_k.bias", WG_ERR_FORMAT,
+                         "bert.block_count says 2");
     check_refused("bert.pooling_type", &rank, 4, "bert.pooling_type: 4");
     check_refused("bert.attention.causal", "\1", 1, "bert.attention.causal");
     wgt_folder_close(&folder);
