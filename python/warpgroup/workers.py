@@ -2,7 +2,7 @@
 
 A model that computes one bin with all cores waits for the slowest of them in every operation, and torch has
 hundreds of them in a forward pass. One bin a core waits for nobody, and a bin's activations stay in that core's
-cache: with MiniLM it ran 1.3 times as fast (docs/benchmarks.md). That is also what the C engine does. Refused:
+cache. That is also what the C engine does. Refused:
 processes, which would each hold the weights.
 
 The end of the interpreter: a thread that is in torch then is ended where it stands, which aborts
