@@ -147,11 +147,12 @@ static wg_status measure(probing *p, const wg_probe_options *options, wg_probe *
     if (status == WG_ERR_LIMIT)
         return wgi_fail(err, status,
                         "texts of %zu tokens need %" PRIu64 " MiB of memory with %u threads, the "
-                        "ceiling is %" PRIu64 " MiB (%s): use --memory %" PRIu64 "M, fewer "
-                        "threads, or a smaller max-length",
+                        "ceiling is %" PRIu64 " MiB (%s): use --memory %" PRIu64 "M, %sor a "
+                        "smaller max-length",
                         p->footprint.longest, wgi_memory_figure(bytes_of(p, p->footprint.longest)),
                         p->footprint.lane_count, p->budget.ceiling >> 20, p->budget.rule,
-                        wgi_memory_figure(bytes_of(p, p->footprint.longest)));
+                        wgi_memory_figure(bytes_of(p, p->footprint.longest)),
+                        p->footprint.lane_count > 1 ? "fewer threads, " : "");
     if (status != WG_OK) return status;
     p->footprint.bin_tokens = (size_t)found.tokens;
     WGI_TRY(verify(p, out, err));

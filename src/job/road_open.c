@@ -123,12 +123,15 @@ static size_t auto_tokens(wgi_road *road, const wgi_budget *budget)
 }
 
 /*
- * An encoder that cannot take its longest text is refused. A decoder's limit is often its thousands
- * of positions, which few texts come near: the run goes on, and texts that do not fit a bin fail.
+ * Texts that do not fit a bin fail, and the run goes on: a limit of thousands of positions is one
+ * that few texts come near. But an encoder takes the length that it was asked for or is refused,
+ * since no later release could run such a text in parts, as it could with a decoder.
  */
 static bool may_leave_out_longest(const wgi_road *road)
 {
-    return road->options.model->description.is_decoder && !road->options.padded_batch;
+    bool is_decoder = road->options.model->description.is_decoder;
+
+    return !road->options.padded_batch && (is_decoder || road->options.embed.token_count_max == 0);
 }
 
 __attribute__((format(printf, 3, 4))) static void leave_out_longest(wgi_road *road, size_t longest,
@@ -225,10 +228,10 @@ static wg_status give_way(wgi_road *road, const wgi_budget *budget, size_t *toke
     if (!fits)
         return wgi_fail(err, WG_ERR_LIMIT,
                         "%s of %zu tokens need %llu MiB of memory with %u threads, the "
-                        "ceiling is %llu MiB: use --memory %lluM, fewer threads, or a smaller "
-                        "max-length",
+                        "ceiling is %llu MiB: use --memory %lluM, %sor a smaller max-length",
                         *tokens == wanted ? "texts" : "bins", *tokens, would_do, road->lane_count,
-                        (unsigned long long)(budget->ceiling >> 20), would_do);
+                        (unsigned long long)(budget->ceiling >> 20), would_do,
+                        road->lane_count > 1 ? "fewer threads, " : "");
     leave_out_longest(road, fits, "use --memory %lluM", would_do);
     *tokens = fits;
     return WG_OK;

@@ -18,6 +18,7 @@ typedef struct wgi_merge {
 struct wgi_bpe {
     wgi_merge *merges; /* [mask + 1] */
     size_t mask, merge_count;
+    uint32_t rank_end; /* above every rank */
     bool has_unknown, fuses_unknown, falls_back_to_bytes, ignores_merges;
     int32_t unknown_id;     /* -1: named, but not in the vocabulary */
     wgi_buf prefix, suffix; /* continuing_subword_prefix, end_of_word_suffix */

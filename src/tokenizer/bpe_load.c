@@ -76,6 +76,7 @@ wg_status wgi_bpe_put(wgi_bpe *bpe, int32_t left, int32_t right, uint32_t rank, 
     wgi_merge *slot = slot_of(bpe->merges, bpe->mask, pair);
     bpe->merge_count += slot->rank == UINT32_MAX;
     *slot = (wgi_merge){pair, rank, id};
+    if (rank >= bpe->rank_end) bpe->rank_end = rank + 1;
     return WG_OK;
 }
 

@@ -115,7 +115,9 @@ void wgi_word_scratch_fini(wgi_word_scratch *scratch)
 {
     wgi_free(scratch->hashes);
     wgi_free(scratch->links);
+    wgi_free(scratch->candidates);
     wgi_free(scratch->heap);
+    wgi_free(scratch->tails);
     wgi_free(scratch->paths);
     wgi_buf_fini(&scratch->text);
     *scratch = (wgi_word_scratch){0};
@@ -125,6 +127,8 @@ size_t wgi_word_scratch_bytes(const wgi_word_scratch *scratch)
 {
     return scratch->hash_capacity * sizeof(*scratch->hashes) +
            scratch->link_capacity * sizeof(*scratch->links) +
+           scratch->candidate_capacity * sizeof(*scratch->candidates) +
            scratch->heap_capacity * sizeof(*scratch->heap) +
+           scratch->tail_capacity * sizeof(*scratch->tails) +
            scratch->path_capacity * sizeof(*scratch->paths) + scratch->text.capacity;
 }

@@ -21,11 +21,15 @@ typedef struct wgi_link {
     uint32_t before, behind;
 } wgi_link;
 
-/* A pair that may be merged; the least comes first. */
+/* A pair that may be merged, and the next one of its run: the same rank, further behind. */
 typedef struct wgi_candidate {
-    uint32_t rank, at;
-    int32_t id;
+    uint32_t at, next;
 } wgi_candidate;
+
+/* What is left of a run of candidates; the one whose first comes first is the next. */
+typedef struct wgi_run {
+    uint32_t rank, at, first;
+} wgi_run;
 
 /* The best way to the end of a piece. */
 typedef struct wgi_path {
@@ -40,8 +44,12 @@ typedef struct wgi_word_scratch {
     size_t hash_capacity;
     wgi_link *links;
     size_t link_capacity;
-    wgi_candidate *heap;
+    wgi_candidate *candidates;
+    size_t candidate_capacity;
+    wgi_run *heap;
     size_t heap_capacity;
+    uint32_t *tails; /* by rank: the last candidate of the run that grows; NONE between words */
+    size_t tail_count, tail_capacity;
     wgi_path *paths;
     size_t path_capacity;
     wgi_buf text;

@@ -32,7 +32,7 @@ try embed -m x --max-batch-tokens many y
 # Recipe B-02: limits that cannot work.
 try embed -m x --max-batch-tokens 0 y
 try embed -m x --max-batch-tokens -3 y
-try embed -m "$MODEL" --max-batch-tokens 1 y
+try embed -m "$MODEL" --max-length 64 --max-batch-tokens 1 y
 try embed -m x --memory 2GX y
 try embed -m x --memory 0 y
 try embed -m x --memory 1e30 y

@@ -82,7 +82,9 @@ static void refused_at_the_start(void)
         run_job(&(wg_job_options){.output = out, .embed = {.token_count_max = 65}}, input, NULL),
         WG_ERR_ARGUMENT);
     EXPECT_IN(err.message, "64 positions");
-    EXPECT_EQ(run_job(&(wg_job_options){.output = out, .embed = {.batch_tokens = 10}}, input, NULL),
+    EXPECT_EQ(run_job(&(wg_job_options){.output = out,
+                                        .embed = {.token_count_max = 20, .batch_tokens = 10}},
+                      input, NULL),
               WG_ERR_ARGUMENT);
     EXPECT_IN(err.message, "at least");
     EXPECT_EQ(

@@ -1,25 +1,33 @@
 /*
- * test_longest_text.c - a text that a decoder has positions for and a bin has no room for is a
+ * test_longest_text.c - a text that the model has positions for and a bin has no room for is a
  * failed text that names what would do; the others run, with the bytes that they always have. An
- * encoder is refused.
+ * encoder that was asked for a length it has no room for is refused.
  */
 #include "harness.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "warpgroup/warpgroup.h"
 
-#define DECODER WGT_DATA "/tiny-llama-h64-d16-f16-tied"
-#define ENCODER WGT_DATA "/tiny-bert-h32-d8-mean"
+/* One of each forward pass, and of each way to know positions. */
+static const char *const paths[] = {
+    WGT_DATA "/tiny-llama-h64-d16-f16-tied",
+    WGT_DATA "/tiny-bert-h32-d8-mean",
+    WGT_DATA "/tiny-modernbert-h32-d16-local8-mean",
+};
+
 #define TEXTS   3
-#define DIM     64
+#define DIM_MAX 64
 #define LONG    230 /* words of the second text */
 
 static wg_error err;
 static wg_model *model;
+static uint32_t length_asked;
+static size_t dim;
 static char long_text[2 * LONG + 1];
 static const char *texts[TEXTS] = {"a cat ran", long_text, "the signal"};
-static float vectors[TEXTS][DIM];
+static float vectors[TEXTS * DIM_MAX];
 static char reason_heard[512];
 static uint64_t failed_count, failed_index;
 
@@ -37,29 +45,30 @@ static wg_status embed(uint64_t batch_tokens, uint64_t memory_bytes)
 {
     wg_embed_options options = {.batch_tokens = batch_tokens,
                                 .memory_bytes = memory_bytes,
+                                .token_count_max = length_asked,
                                 .thread_count = 1,
                                 .failed = failed};
 
     failed_count = 0;
     memset(vectors, 0, sizeof(vectors));
-    return wg_model_embed(model, texts, NULL, TEXTS, &vectors[0][0], sizeof(vectors), &options,
+    return wg_model_embed(model, texts, NULL, TEXTS, vectors, TEXTS * dim * sizeof(float), &options,
                           &err);
 }
 
 /* The short texts have their bytes, the long one failed and says what would do. */
-static void expect_long_failed(float (*expected)[DIM], const char *advice)
+static void expect_long_failed(const float *expected, const char *advice)
 {
     EXPECT_EQ(failed_count, 1);
     EXPECT_EQ(failed_index, 1);
     EXPECT_IN(reason_heard, "tokens, and a bin of this run holds ");
     EXPECT_IN(reason_heard, advice);
-    EXPECT(isnan(vectors[1][0]));
-    EXPECT_EQ(memcmp(vectors[0], expected[0], sizeof(vectors[0])), 0);
-    EXPECT_EQ(memcmp(vectors[2], expected[2], sizeof(vectors[2])), 0);
+    EXPECT(isnan(vectors[dim]));
+    EXPECT_EQ(memcmp(vectors, expected, dim * sizeof(float)), 0);
+    EXPECT_EQ(memcmp(vectors + 2 * dim, expected + 2 * dim, dim * sizeof(float)), 0);
 }
 
 /* Down from what is plenty until the run is refused: before that only the long text fails. */
-static void test_memory(float (*expected)[DIM])
+static void test_memory(const float *expected)
 {
     unsigned left_out = 0;
 
@@ -76,40 +85,51 @@ static void test_memory(float (*expected)[DIM])
             expect_long_failed(expected, "use --memory ");
             left_out++;
         } else {
-            EXPECT_EQ(memcmp(vectors, expected, sizeof(vectors)), 0);
+            EXPECT_EQ(memcmp(vectors, expected, TEXTS * dim * sizeof(float)), 0);
         }
     }
     EXPECT(left_out > 0);
 }
 
-static void test_decoder(void)
+static void test_left_out(void)
 {
-    static float expected[TEXTS][DIM];
+    static float expected[TEXTS * DIM_MAX];
 
-    EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = DECODER}, &err));
     EXPECT_OK(embed(0, 0));
     EXPECT_EQ(failed_count, 0);
     memcpy(expected, vectors, sizeof(expected));
-
-    EXPECT_OK(embed(64, 0));
+    EXPECT_OK(embed(16, 0));
     expect_long_failed(expected, "use --max-batch-tokens");
     if (!WGT_HAS_SANITIZER) test_memory(expected); /* they hold memory of their own */
-    wg_model_close(model);
 }
 
-static void test_encoder(void)
+static void test_length_asked(bool is_decoder)
 {
-    EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = ENCODER}, &err));
-    EXPECT_EQ(embed(16, 0), WG_ERR_ARGUMENT);
-    EXPECT_IN(err.message, "max-batch-tokens 16 is below the longest text allowed");
-    wg_model_close(model);
+    length_asked = 60;
+    if (is_decoder) {
+        EXPECT_OK(embed(16, 0));
+        EXPECT_EQ(failed_count, 1);
+    } else {
+        EXPECT_EQ(embed(16, 0), WG_ERR_ARGUMENT);
+        EXPECT_IN(err.message, "max-batch-tokens 16 is below the longest text allowed");
+        EXPECT_EQ(embed(0, 4096), WG_ERR_LIMIT);
+        EXPECT_IN(err.message, "texts of 60 tokens need ");
+        EXPECT_IN(err.message, "use --memory ");
+    }
+    length_asked = 0;
 }
 
 int main(void)
 {
     for (int i = 0; i < LONG; i++)
         memcpy(long_text + (size_t)i * 2, "a ", 2);
-    test_decoder();
-    test_encoder();
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        EXPECT_OK(wg_model_open(&model, &(wg_model_options){.path = paths[i]}, &err));
+        if (!model) break;
+        dim = wg_model_describe(model)->dim;
+        test_left_out();
+        test_length_asked(i == 0);
+        wg_model_close(model);
+    }
     return wgt_result();
 }
