@@ -163,7 +163,39 @@ static void test_pairs_out_of_order(void)
     wg_tokenizer_close(tokenizer);
 }
 
-/* Seconds of this thread, the least of three. */
+/* A word that had no memory half way leaves nothing behind for the next one, which is another. */
+static void test_no_memory(void)
+{
+    static table t;
+    static int merges[PIECES * 4][2];
+    static int32_t want[WORD];
+    char words[2][WORD];
+    wg_encoding encoding = {0};
+    unsigned failed_count = 0;
+    int count = draw_merges(&t, merges, PIECES, LETTERS);
+    wg_tokenizer *tokenizer = open_table(&t, merges, count);
+
+    if (!tokenizer) return;
+    for (size_t k = 0; k < sizeof(words); k++)
+        words[k / WORD][k % WORD] = (char)('a' + wgt_below(LETTERS));
+    size_t kept = merge_plainly(&t, words[1], WORD, want);
+    for (long nth = 1; nth < 40; nth++) {
+        wgi_alloc_fail_once(nth);
+        wg_status status =
+            wg_tokenizer_encode(tokenizer, words[0], WORD, NULL, 0, NULL, &encoding, &err);
+        wgi_alloc_fail_at(0);
+        failed_count += status == WG_ERR_NO_MEMORY;
+        EXPECT_OK(wg_tokenizer_encode(tokenizer, words[1], WORD, NULL, 0, NULL, &encoding, &err));
+        EXPECT_EQ(encoding.token_count, kept);
+        if (encoding.token_count == kept)
+            EXPECT(memcmp(encoding.token_ids, want, kept * sizeof(*want)) == 0);
+        wg_encoding_fini(&encoding);
+    }
+    EXPECT(failed_count > 5);
+    wg_tokenizer_close(tokenizer);
+}
+
+/* Seconds of this thread, the least of five. */
 static double seconds_of_letters(const wg_tokenizer *tokenizer, size_t count)
 {
     char *text = wgi_malloc(count);
@@ -171,7 +203,7 @@ static double seconds_of_letters(const wg_tokenizer *tokenizer, size_t count)
 
     if (!text) return least;
     memset(text, 'a', count);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         wg_encoding encoding = {0};
         struct timespec begin, end;
         (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
@@ -209,6 +241,8 @@ int main(void)
     wgt_seed_set(20261130);
     test_against_definition();
     test_pairs_out_of_order();
+    for (int i = 0; i < 20; i++)
+        test_no_memory();
     test_time_of_letters();
     return wgt_result();
 }
