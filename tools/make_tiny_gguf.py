@@ -6,6 +6,8 @@ needs: gguf, numpy, safetensors, tokenizers==0.23.3
 
 tiny-bert-h32-d8-mean.gguf       F32 \\ the folders of the same names in another form, so that vectors
 tiny-bert-h128-d64-f16-mean.gguf F16 / must be the same bytes
+tiny-bert-quantised.gguf         the first one with a kind of blocks after the other, and
+tiny-bert-quantised-wide.gguf    what these blocks stand for in F32: again the same bytes
 gguf-vocabularies/NAME.gguf      a vocabulary alone, one a way to split texts
 gguf-vocabularies/sample.jsonl   a line each: {"file", "cases": [{"text", "ids"}, ...]}
 
@@ -17,6 +19,7 @@ gives the same bytes.
 """
 import base64
 import collections
+import itertools
 import json
 import pathlib
 import sys
@@ -64,7 +67,36 @@ def finish(writer):
     writer.close()
 
 
-def make_bert(folder, out):
+KINDS = [gguf.GGMLQuantizationType[kind] for kind in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "BF16")]
+
+
+def as_stored(values):
+    return values, None
+
+
+def quantised():
+    """Each matrix whose rows are whole blocks in the next of KINDS."""
+    kinds = itertools.cycle(KINDS)
+
+    def put(values):
+        if values.shape[-1] % 32:
+            return values, None
+        kind = next(kinds)
+        return gguf.quants.quantize(values, kind), kind
+    return put
+
+
+def widened():
+    """What a reader of quantised() sees."""
+    put = quantised()
+
+    def widen(values):
+        blocks, kind = put(values)
+        return (values if kind is None else gguf.quants.dequantize(blocks, kind)), None
+    return widen
+
+
+def make_bert(folder, out, put_matrix=as_stored):
     config = json.loads((folder / "config.json").read_text())
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
@@ -92,9 +124,12 @@ def make_bert(folder, out):
             else:
                 to = f"{TABLES[part]}.{suffix}"
             # Converters keep only matrices of layers and the token table in half precision.
+            kind = None
             if values.ndim == 1 or to.startswith(("position_embd", "token_types")):
                 values = values.astype(np.float32)
-            writer.add_tensor(to, values)
+            else:
+                values, kind = put_matrix(values)
+            writer.add_tensor(to, values, raw_dtype=kind)
     finish(writer)
 
 
@@ -243,6 +278,8 @@ def main():
     out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "tests/data"
     for name in ("tiny-bert-h32-d8-mean", "tiny-bert-h128-d64-f16-mean"):
         make_bert(out / name, out / f"{name}.gguf")
+    make_bert(out / "tiny-bert-h32-d8-mean", out / "tiny-bert-quantised.gguf", quantised())
+    make_bert(out / "tiny-bert-h32-d8-mean", out / "tiny-bert-quantised-wide.gguf", widened())
     families = {}
     for line in (out / "tokenizer-families-sample.jsonl").open(encoding="utf-8"):
         entry = json.loads(line)

@@ -33,13 +33,12 @@
 
 /* ----------------------------------------------------------------------------------- plan */
 
-typedef struct bin_parts {
-    wgi_view hidden, context;
-    void *qkv;
-    wgi_stretch *stretches;
+typedef struct run_state {
+    wgi_pass pass;
+    const wgi_encoder *encoder;
     wgi_view angles[WGI_ENCODER_ROPES]; /* data NULL: none */
     int32_t *positions;                 /* [T]; NULL: the bin's own hold */
-} bin_parts;
+} run_state;
 
 typedef struct lane_parts {
     wgi_view wide;   /* [block_rows, F] */
@@ -47,31 +46,30 @@ typedef struct lane_parts {
     void *scratch;
 } lane_parts;
 
-static size_t carve_bin(const wgi_encoder *encoder, size_t tokens, char *base, bin_parts *parts)
+static const wgi_attention *first_attention(const wgi_encoder *encoder)
 {
-    const wgi_description *d = &encoder->description;
-    size_t at = 0, stretches = wgi_stretches_most(encoder->backend, tokens);
+    return encoder->description.layer_count ? encoder->layers[0].attention : NULL;
+}
 
-    parts->hidden = wgi_carve_view(base, &at, tokens, d->hidden_count);
-    parts->context = wgi_carve_view(base, &at, tokens, (size_t)d->head_count * d->head_dim);
-    parts->qkv = wgi_carve(
-        base, &at, 1,
-        d->layer_count ? encoder->backend->qkv_bytes(encoder->layers[0].attention, tokens) : 0);
-    parts->stretches = wgi_carve(base, &at, stretches, sizeof(wgi_stretch));
+static size_t carve_bin(run_state *state, size_t tokens, char *base)
+{
+    const wgi_encoder *encoder = state->encoder;
+    size_t at = 0;
+
+    wgi_pass_carve(&state->pass, first_attention(encoder), tokens, base, &at);
     for (size_t i = 0; i < WGI_ENCODER_ROPES; i++)
-        parts->angles[i] = encoder->frequencies[i]
-                               ? wgi_carve_view(base, &at, tokens, d->encoder.rotary_count)
-                               : (wgi_view){NULL, 0};
-    parts->positions = NULL;
-    if (encoder->family->has_pad) parts->positions = wgi_carve(base, &at, tokens, sizeof(int32_t));
+        state->angles[i] =
+            encoder->frequencies[i]
+                ? wgi_carve_view(base, &at, tokens, encoder->description.encoder.rotary_count)
+                : (wgi_view){NULL, 0};
+    state->positions =
+        encoder->family->has_pad ? wgi_carve(base, &at, tokens, sizeof(int32_t)) : NULL;
     return at;
 }
 
 static size_t carve_lane(const wgi_encoder *encoder, char *base, lane_parts *parts)
 {
     const wgi_backend *backend = encoder->backend;
-    const wgi_attention *attention =
-        encoder->description.layer_count ? encoder->layers[0].attention : NULL;
     size_t at = 0;
 
     parts->wide =
@@ -80,48 +78,41 @@ static size_t carve_lane(const wgi_encoder *encoder, char *base, lane_parts *par
         encoder->family->is_norm_before
             ? wgi_carve_view(base, &at, backend->block_rows, encoder->description.hidden_count)
             : (wgi_view){NULL, 0};
-    parts->scratch = wgi_carve(base, &at, 1, backend->scratch_bytes(backend, attention));
+    parts->scratch =
+        wgi_carve(base, &at, 1, backend->scratch_bytes(backend, first_attention(encoder)));
     return at;
+}
+
+static run_state state_of(const wgi_encoder *encoder)
+{
+    return (run_state){.pass = {.description = &encoder->description, .backend = encoder->backend},
+                       .encoder = encoder};
 }
 
 wgi_plan wgi_encoder_plan(const wgi_encoder *encoder, size_t tokens_max, size_t longest_max)
 {
-    bin_parts bin;
+    run_state state = state_of(encoder);
     lane_parts lane;
 
     return (wgi_plan){.tokens_max = tokens_max,
                       .longest_max = longest_max,
-                      .bin_bytes = carve_bin(encoder, tokens_max, NULL, &bin),
+                      .bin_bytes = carve_bin(&state, tokens_max, NULL),
                       .lane_bytes = carve_lane(encoder, NULL, &lane)};
 }
 
 /* ------------------------------------------------------------------------------------ run */
 
-typedef struct run_state {
-    const wgi_encoder *encoder;
-    const wgi_bin *bin;
-    const wgi_forward *forward;
-    bin_parts parts;
-    const wgi_encoder_layer *layer; /* whose loop is running */
-    const wgi_encoder_layer *next;  /* whose Q/K/V the block makes; NULL behind the last */
-} run_state;
-
-/* The rows of a block, and what the lane brings along. */
+/* A block, and what the lane brings along. */
 typedef struct block {
-    size_t row, rows;
-    wgi_view hidden, context;
+    wgi_block at;
     lane_parts lane;
 } block;
 
 static block block_of(const run_state *state, size_t index, size_t lane)
 {
-    size_t height = state->encoder->backend->block_rows, total = state->bin->token_count;
-    block b = {.row = index * height};
+    block b = {.at = wgi_pass_block(&state->pass, index)};
 
-    b.rows = total - b.row < height ? total - b.row : height;
-    b.hidden = wgi_view_from(state->parts.hidden, b.row);
-    b.context = wgi_view_from(state->parts.context, b.row);
-    (void)carve_lane(state->encoder, state->forward->lane_memory[lane], &b.lane);
+    (void)carve_lane(state->encoder, state->pass.forward->lane_memory[lane], &b.lane);
     return b;
 }
 
@@ -130,11 +121,11 @@ static wgi_view input_of(const run_state *state, const block *b, const wgi_norm 
 {
     const wgi_backend *backend = state->encoder->backend;
 
-    if (!state->encoder->family->is_norm_before || !norm->weight) return b->hidden;
-    for (size_t row = 0; row < b->rows; row++)
+    if (!state->encoder->family->is_norm_before || !norm->weight) return b->at.hidden;
+    for (size_t row = 0; row < b->at.rows; row++)
         memcpy(b->lane.normed.data + row * b->lane.normed.stride,
-               b->hidden.data + row * b->hidden.stride, norm->count * sizeof(float));
-    backend->layer_norm(backend, norm, b->lane.normed, b->rows);
+               b->at.hidden.data + row * b->at.hidden.stride, norm->count * sizeof(float));
+    backend->layer_norm(backend, norm, b->lane.normed, b->at.rows);
     return b->lane.normed;
 }
 
@@ -144,23 +135,23 @@ static void norm_sum(const run_state *state, const block *b, const wgi_norm *nor
     const wgi_backend *backend = state->encoder->backend;
 
     if (!state->encoder->family->is_norm_before)
-        backend->layer_norm(backend, norm, b->hidden, b->rows);
+        backend->layer_norm(backend, norm, b->at.hidden, b->at.rows);
 }
 
 static void next_qkv(const run_state *state, const block *b)
 {
     const wgi_backend *backend = state->encoder->backend;
-    const wgi_encoder_layer *next = state->next;
-    size_t total = state->bin->token_count;
+    size_t total = state->pass.bin->token_count;
 
-    if (!next) return;
+    if (state->pass.next == state->encoder->description.layer_count) return;
+    const wgi_encoder_layer *next = &state->encoder->layers[state->pass.next];
     backend->qkv(backend, next->attention, input_of(state, b, &next->attention_norm),
-                 state->parts.qkv, total, b->row, b->rows, b->lane.scratch);
+                 state->pass.qkv, total, b->at.row, b->at.rows, b->lane.scratch);
     if (state->encoder->frequencies[next->is_local]) {
-        wgi_rotary rotary = {.angles = state->parts.angles[next->is_local],
+        wgi_rotary rotary = {.angles = state->angles[next->is_local],
                              .count = state->encoder->description.encoder.rotary_count};
-        backend->rotate(backend, next->attention, &rotary, state->parts.qkv, total, b->row,
-                        b->rows);
+        backend->rotate(backend, next->attention, &rotary, state->pass.qkv, total, b->at.row,
+                        b->at.rows);
     }
 }
 
@@ -170,10 +161,10 @@ static void make_angles(const run_state *state, const block *b)
     size_t half = state->encoder->description.encoder.rotary_count / 2;
 
     for (size_t i = 0; i < WGI_ENCODER_ROPES && state->encoder->frequencies[i]; i++)
-        for (size_t row = b->row; row < b->row + b->rows; row++) {
-            float *out = state->parts.angles[i].data + row * state->parts.angles[i].stride;
-            wgi_angles_turn(state->encoder->frequencies[i], half, state->bin->position_ids[row],
-                            out);
+        for (size_t row = b->at.row; row < b->at.row + b->at.rows; row++) {
+            float *out = state->angles[i].data + row * state->angles[i].stride;
+            wgi_angles_turn(state->encoder->frequencies[i], half,
+                            state->pass.bin->position_ids[row], out);
         }
 }
 
@@ -182,14 +173,14 @@ static void embed_block(void *context, size_t index, size_t lane)
     const run_state *state = context;
     const wgi_encoder *encoder = state->encoder;
     const wgi_backend *backend = encoder->backend;
-    const wgi_bin *bin = state->bin;
+    const wgi_bin *bin = state->pass.bin;
     block b = block_of(state, index, lane);
 
-    const int32_t *positions = state->parts.positions ? state->parts.positions : bin->position_ids;
+    const int32_t *positions = state->positions ? state->positions : bin->position_ids;
 
-    backend->embed(backend, &encoder->embedding, bin->token_ids + b.row, positions + b.row,
-                   bin->type_ids + b.row, b.hidden, b.rows);
-    backend->layer_norm(backend, &encoder->embedding_norm, b.hidden, b.rows);
+    backend->embed(backend, &encoder->embedding, bin->token_ids + b.at.row, positions + b.at.row,
+                   bin->type_ids + b.at.row, b.at.hidden, b.at.rows);
+    backend->layer_norm(backend, &encoder->embedding_norm, b.at.hidden, b.at.rows);
     make_angles(state, &b);
     next_qkv(state, &b);
 }
@@ -197,36 +188,33 @@ static void embed_block(void *context, size_t index, size_t lane)
 static void attend_item(void *context, size_t index, size_t lane)
 {
     const run_state *state = context;
-    const wgi_backend *backend = state->encoder->backend;
-    uint32_t heads = state->encoder->description.key_head_count;
-    wgi_attend_item item = wgi_stretch_item(state->bin, state->parts.stretches, index, heads);
     lane_parts parts;
 
-    (void)carve_lane(state->encoder, state->forward->lane_memory[lane], &parts);
-    backend->attend(backend, state->layer->attention, state->parts.qkv, state->bin->token_count,
-                    &item, state->parts.context, parts.scratch);
+    (void)carve_lane(state->encoder, state->pass.forward->lane_memory[lane], &parts);
+    wgi_pass_attend(&state->pass, state->encoder->layers[state->pass.layer].attention, index,
+                    parts.scratch);
 }
 
 static void layer_block(void *context, size_t index, size_t lane)
 {
     const run_state *state = context;
     const wgi_backend *backend = state->encoder->backend;
-    const wgi_encoder_layer *layer = state->layer;
+    const wgi_encoder_layer *layer = &state->encoder->layers[state->pass.layer];
     wgi_activation activation = state->encoder->description.activation;
     const wgi_view nothing = {NULL, 0};
     block b = block_of(state, index, lane);
     wgi_view in;
 
-    backend->linear(backend, layer->out, b.context, b.hidden, b.hidden, WGI_ACTIVATION_NONE, b.rows,
-                    b.lane.scratch);
+    backend->linear(backend, layer->out, b.at.context, b.at.hidden, b.at.hidden,
+                    WGI_ACTIVATION_NONE, b.at.rows, b.lane.scratch);
     norm_sum(state, &b, &layer->attention_norm);
     in = input_of(state, &b, &layer->output_norm);
     backend->linear(backend, layer->gate ? layer->gate : layer->up, in, b.lane.wide, nothing,
-                    activation, b.rows, b.lane.scratch);
+                    activation, b.at.rows, b.lane.scratch);
     if (layer->gate)
-        backend->linear_product(backend, layer->up, in, b.lane.wide, b.rows, b.lane.scratch);
-    backend->linear(backend, layer->down, b.lane.wide, b.hidden, b.hidden, WGI_ACTIVATION_NONE,
-                    b.rows, b.lane.scratch);
+        backend->linear_product(backend, layer->up, in, b.lane.wide, b.at.rows, b.lane.scratch);
+    backend->linear(backend, layer->down, b.lane.wide, b.at.hidden, b.at.hidden,
+                    WGI_ACTIVATION_NONE, b.at.rows, b.lane.scratch);
     norm_sum(state, &b, &layer->output_norm);
     next_qkv(state, &b);
 }
@@ -237,7 +225,7 @@ static void final_block(void *context, size_t index, size_t lane)
     const wgi_backend *backend = state->encoder->backend;
     block b = block_of(state, index, lane);
 
-    backend->layer_norm(backend, &state->encoder->final_norm, b.hidden, b.rows);
+    backend->layer_norm(backend, &state->encoder->final_norm, b.at.hidden, b.at.rows);
 }
 
 /*
@@ -260,41 +248,22 @@ static void set_positions(const wgi_description *d, const wgi_bin *bin, int32_t 
     }
 }
 
-static void probe(const run_state *state, uint32_t layer)
-{
-    const wgi_forward *forward = state->forward;
-
-    if (forward->probe)
-        forward->probe(forward->probe_context, layer, state->parts.hidden, state->bin->token_count);
-}
-
 wg_status wgi_encoder_run(const wgi_encoder *encoder, const wgi_bin *bin,
                           const wgi_forward *forward, wgi_view *hidden, wg_error *err)
 {
-    const wgi_description *d = &encoder->description;
-    size_t height = encoder->backend->block_rows;
-    size_t blocks = (bin->token_count + height - 1) / height, stretches;
-    run_state state = {.encoder = encoder, .bin = bin, .forward = forward};
-    wg_status status = wgi_bin_ids_check(d, bin, err);
+    const wgi_pass_loops loops = {.embed = embed_block,
+                                  .layer = layer_block,
+                                  .attend = attend_item,
+                                  .last = encoder->final_norm.weight ? final_block : NULL};
+    run_state state = state_of(encoder);
+    wg_status status = wgi_bin_ids_check(&encoder->description, bin, err);
 
     if (status != WG_OK) return status;
-    (void)carve_bin(encoder, bin->token_count, forward->bin_memory, &state.parts);
-    if (state.parts.positions) set_positions(d, bin, state.parts.positions);
-    stretches = wgi_stretches_cut(bin, encoder->backend->attend_rows, state.parts.stretches);
-
-    state.next = d->layer_count ? &encoder->layers[0] : NULL;
-    wgi_crew_loop(forward->crew, forward->lane, blocks, embed_block, &state);
-    probe(&state, 0);
-    for (uint32_t i = 0; i < d->layer_count; i++) {
-        state.layer = &encoder->layers[i];
-        state.next = i + 1 < d->layer_count ? &encoder->layers[i + 1] : NULL;
-        wgi_crew_loop(forward->crew, forward->lane, stretches * d->key_head_count, attend_item,
-                      &state);
-        wgi_crew_loop(forward->crew, forward->lane, blocks, layer_block, &state);
-        probe(&state, i + 1);
-    }
-    if (encoder->final_norm.weight)
-        wgi_crew_loop(forward->crew, forward->lane, blocks, final_block, &state);
-    *hidden = state.parts.hidden;
+    state.pass.bin = bin;
+    state.pass.forward = forward;
+    (void)carve_bin(&state, bin->token_count, forward->bin_memory);
+    if (state.positions) set_positions(&encoder->description, bin, state.positions);
+    wgi_pass_run(&state.pass, &loops, &state);
+    *hidden = state.pass.hidden;
     return WG_OK;
 }

@@ -1,8 +1,9 @@
 /*
  * pass.c - bookkeeping of a forward pass; see pass.h.
  *
- * The idea: encoder and decoder differ in what they compute, not in how a bin is cut up. One pass
- * with switches for both was refused: their loops would be a list of exceptions.
+ * The idea: encoder and decoder differ in what a loop does with a block, not in how a bin is cut up
+ * nor in the order of the loops. One pass with switches for both was refused: their bodies would be
+ * a list of exceptions.
  *
  * Stretches begin at multiples of the backend's rows counted from the segment's start, so that a
  * row's arithmetic does not depend on where the segment lies.
@@ -33,12 +34,46 @@ wgi_view wgi_carve_view(char *base, size_t *at, size_t rows, size_t columns)
     return view;
 }
 
-size_t wgi_stretches_most(const wgi_backend *backend, size_t tokens)
+void wgi_pass_carve(wgi_pass *pass, const wgi_attention *attention, size_t tokens, char *base,
+                    size_t *at)
 {
-    return tokens + tokens / backend->attend_rows;
+    const wgi_description *d = pass->description;
+    const wgi_backend *backend = pass->backend;
+    size_t stretches = tokens + tokens / backend->attend_rows; /* the most that there can be */
+
+    pass->hidden = wgi_carve_view(base, at, tokens, d->hidden_count);
+    pass->context = wgi_carve_view(base, at, tokens, (size_t)d->head_count * d->head_dim);
+    pass->qkv = wgi_carve(base, at, 1, attention ? backend->qkv_bytes(attention, tokens) : 0);
+    pass->stretches = wgi_carve(base, at, stretches, sizeof(wgi_stretch));
 }
 
-size_t wgi_stretches_cut(const wgi_bin *bin, size_t rows, wgi_stretch *stretches)
+wgi_block wgi_pass_block(const wgi_pass *pass, size_t index)
+{
+    size_t height = pass->backend->block_rows, row = index * height;
+    size_t left = pass->bin->token_count - row;
+
+    return (wgi_block){.row = row,
+                       .rows = left < height ? left : height,
+                       .hidden = wgi_view_from(pass->hidden, row),
+                       .context = wgi_view_from(pass->context, row)};
+}
+
+void wgi_pass_attend(const wgi_pass *pass, const wgi_attention *attention, size_t index,
+                     void *scratch)
+{
+    uint32_t heads = pass->description->key_head_count;
+    const wgi_stretch *part = &pass->stretches[index / heads];
+    wgi_attend_item item = {.segment = pass->bin->segments[part->segment],
+                            .first = part->first,
+                            .count = part->count,
+                            .key_head = (uint32_t)(index % heads)};
+
+    pass->backend->attend(pass->backend, attention, pass->qkv, pass->bin->token_count, &item,
+                          pass->context, scratch);
+}
+
+/* Cuts every segment into stretches of at most `rows`, and returns how many there are. */
+static size_t cut_stretches(const wgi_bin *bin, size_t rows, wgi_stretch *stretches)
 {
     size_t count = 0;
 
@@ -52,15 +87,32 @@ size_t wgi_stretches_cut(const wgi_bin *bin, size_t rows, wgi_stretch *stretches
     return count;
 }
 
-wgi_attend_item wgi_stretch_item(const wgi_bin *bin, const wgi_stretch *stretches, size_t index,
-                                 uint32_t key_heads)
+static void probe(const wgi_pass *pass, uint32_t layer)
 {
-    const wgi_stretch *part = &stretches[index / key_heads];
+    const wgi_forward *forward = pass->forward;
 
-    return (wgi_attend_item){.segment = bin->segments[part->segment],
-                             .first = part->first,
-                             .count = part->count,
-                             .key_head = (uint32_t)(index % key_heads)};
+    if (forward->probe)
+        forward->probe(forward->probe_context, layer, pass->hidden, pass->bin->token_count);
+}
+
+void wgi_pass_run(wgi_pass *pass, const wgi_pass_loops *loops, void *context)
+{
+    wgi_crew *crew = pass->forward->crew;
+    size_t lane = pass->forward->lane, height = pass->backend->block_rows;
+    size_t blocks = (pass->bin->token_count + height - 1) / height;
+    size_t items = cut_stretches(pass->bin, pass->backend->attend_rows, pass->stretches) *
+                   pass->description->key_head_count;
+
+    pass->next = 0;
+    wgi_crew_loop(crew, lane, blocks, loops->embed, context);
+    probe(pass, 0);
+    while (pass->next < pass->description->layer_count) {
+        pass->layer = pass->next++;
+        wgi_crew_loop(crew, lane, items, loops->attend, context);
+        wgi_crew_loop(crew, lane, blocks, loops->layer, context);
+        probe(pass, pass->next);
+    }
+    if (loops->last) wgi_crew_loop(crew, lane, blocks, loops->last, context);
 }
 
 void wgi_angles_turn(const double *frequencies, size_t half, int32_t position, float *out)

@@ -1,6 +1,7 @@
 /*
- * pass.h - what the two forward passes (encoder.c, decoder.c) have in common: memory of a bin cut
- * into parts, segments cut into stretches, angles of rotary positions, ids that index tables.
+ * pass.h - what the two forward passes (encoder.c, decoder.c) have in common: their order of loops,
+ * memory of a bin cut into parts, segments cut into stretches, angles of rotary positions, ids that
+ * index tables.
  */
 #ifndef WGI_PASS_H
 #define WGI_PASS_H
@@ -17,13 +18,43 @@ void *wgi_carve(char *base, size_t *at, size_t count, size_t item_bytes);
 /* Rows of `columns` floats. */
 wgi_view wgi_carve_view(char *base, size_t *at, size_t rows, size_t columns);
 
-/* The most stretches that a bin of so many tokens has. */
-size_t wgi_stretches_most(const wgi_backend *backend, size_t tokens);
-/* Cuts every segment into stretches of at most `rows`, and returns how many there are. */
-size_t wgi_stretches_cut(const wgi_bin *bin, size_t rows, wgi_stretch *stretches);
+/* A bin on its way through a network. */
+typedef struct wgi_pass {
+    const wgi_description *description;
+    const wgi_backend *backend;
+    const wgi_bin *bin;
+    const wgi_forward *forward;
+    /* In the bin's memory: */
+    wgi_view hidden, context; /* [T, H], [T, N*D] */
+    void *qkv;                /* of the layer whose attention is next */
+    wgi_stretch *stretches;
+    /* Layers, by number: */
+    uint32_t layer; /* whose loop is running */
+    uint32_t next;  /* whose Q/K/V a block makes; layer_count: there is none */
+} wgi_pass;
+
+/* Carves the parts that every pass has. attention: of any layer; NULL when there is none. */
+void wgi_pass_carve(wgi_pass *pass, const wgi_attention *attention, size_t tokens, char *base,
+                    size_t *at);
+
+/* Rows [row, row + rows) of the bin, which stay in L2 from one operation to the next. */
+typedef struct wgi_block {
+    size_t row, rows;
+    wgi_view hidden, context;
+} wgi_block;
+wgi_block wgi_pass_block(const wgi_pass *pass, size_t index);
+
 /* Item `index` of the loop over (stretch, key head). */
-wgi_attend_item wgi_stretch_item(const wgi_bin *bin, const wgi_stretch *stretches, size_t index,
-                                 uint32_t key_heads);
+void wgi_pass_attend(const wgi_pass *pass, const wgi_attention *attention, size_t index,
+                     void *scratch);
+
+typedef struct wgi_pass_loops {
+    wgi_loop_body *embed, *layer; /* over blocks */
+    wgi_loop_body *attend;        /* over (stretch, key head) */
+    wgi_loop_body *last;          /* over blocks; NULL: nothing is left to do */
+} wgi_pass_loops;
+/* Runs them over the bin, the layers in turn, each loop with `context`. */
+void wgi_pass_run(wgi_pass *pass, const wgi_pass_loops *loops, void *context);
 
 /* Cosines, then sines, of the position times each frequency: `half` of either. */
 void wgi_angles_turn(const double *frequencies, size_t half, int32_t position, float *out);

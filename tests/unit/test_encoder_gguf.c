@@ -136,6 +136,21 @@ static void check(const char *name)
 
 static const char name[] = "tiny-bert-h32-d8-mean";
 
+/* Matrices in blocks, a kind after the other, against the same values in F32. */
+static void check_quantised(void)
+{
+    vectors exact, want, got;
+    texts all;
+
+    read_texts(&all, name);
+    embed(&exact, WGT_DATA "/tiny-bert-h32-d8-mean.gguf", &all, WG_POOLING_MODEL);
+    embed(&want, WGT_DATA "/tiny-bert-quantised-wide.gguf", &all, WG_POOLING_MODEL);
+    embed(&got, WGT_DATA "/tiny-bert-quantised.gguf", &all, WG_POOLING_MODEL);
+    expect_same(&got, &want, &all);
+    EXPECT(memcmp(got.value, exact.value, sizeof(float) * got.dim) != 0);
+    free_texts(&all);
+}
+
 /* The file with `bytes` in place of those that stand `behind` bytes after its key. */
 static const char *change(const char *key, size_t behind, const void *bytes, size_t count)
 {
@@ -296,6 +311,7 @@ int main(void)
     folder = wgt_folder_open();
     check("tiny-bert-h32-d8-mean");
     check("tiny-bert-h128-d64-f16-mean");
+    check_quantised();
     check_pooling();
     check_types();
     check_without_words();
