@@ -246,6 +246,8 @@ build fuzz fuzz_targets && {
 }
 if [[ $tier == full && -x build/check/warpgroup ]]; then
     timeout=7200
+    wg_shape_make || wg_say "the test with a model of 7 billion parameters will be skipped"
     tests check full
+    wg_shape_drop
 fi
 finish

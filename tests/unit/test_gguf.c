@@ -5,14 +5,12 @@
  * LABELS: quick torture
  */
 #include "base/alloc.h"
-#include "base/json.h"
 #include "model/gguf.h"
 #include "model/gguf_names.h"
 
-#include "harness.h"
+#include "json_lines.h"
 
 #include "gguf_maker.h"
-#include "temporary.h"
 
 #define CASES WGT_DATA "/cases/"
 
@@ -49,30 +47,14 @@ cleanup:
     return status;
 }
 
-static wg_status read_case(gguf_case *one, const char *line, size_t count, wg_error *err)
+static wg_status read_case(void *context, wgi_json *json, wgi_slice key, wg_error *err)
 {
-    wg_status status = WG_OK;
-    wgi_json json;
-    wgi_slice key;
+    gguf_case *one = context;
 
-    wgi_json_init(&json, line, count);
-    WGI_TRY(wgi_json_object_begin(&json, err));
-    while (wgi_json_object_next(&json, &key)) {
-        if (wgi_slice_is(key, "id")) {
-            WGI_TRY(wgi_json_string(&json, &one->id, err));
-        } else if (wgi_slice_is(key, "file")) {
-            WGI_TRY(wgi_json_string(&json, &one->file, err));
-        } else if (wgi_slice_is(key, "expect")) {
-            WGI_TRY(read_expect(&json, one, err));
-        } else {
-            WGI_TRY(wgi_json_skip(&json, err));
-        }
-    }
-    WGI_TRY(wgi_json_finish(&json, err));
-
-cleanup:
-    wgi_json_fini(&json);
-    return status;
+    if (wgi_slice_is(key, "id")) return wgi_json_string(json, &one->id, err);
+    if (wgi_slice_is(key, "file")) return wgi_json_string(json, &one->file, err);
+    if (wgi_slice_is(key, "expect")) return read_expect(json, one, err);
+    return wgi_json_skip(json, err);
 }
 
 static void check_control(const wgi_gguf *gguf)
@@ -126,20 +108,15 @@ static void run_case(const gguf_case *one)
 
 static void test_cases(void)
 {
-    size_t count = 0, cases = 0;
-    char *index = wgt_slurp(CASES "gguf-index.jsonl", &count);
+    wgt_lines lines = wgt_lines_open(CASES "gguf-index.jsonl");
 
-    for (char *line = index, *end; (end = strchr(line, '\n')) != NULL; line = end + 1, cases++) {
-        gguf_case one = {0};
-        wg_error err;
-        EXPECT_OK(read_case(&one, line, (size_t)(end - line), &err));
+    for (gguf_case one = {0}; wgt_lines_next(&lines, read_case, &one); one = (gguf_case){0}) {
         if (one.id.count && one.file.count) run_case(&one);
         wgi_buf_fini(&one.id);
         wgi_buf_fini(&one.file);
         wgi_buf_fini(&one.error);
     }
-    EXPECT_EQ(cases, 32);
-    free(index);
+    EXPECT_EQ(wgt_lines_close(&lines), 32);
 }
 
 /* Where the index leaves a choice, this is ours; and whole sentences where they matter. */

