@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compares token ids of libwarpgroup with those of Hugging Face `tokenizers`, id for id.
+"""Compares token ids of libwarpgroup with those of Hugging Face `tokenizers`, id for id, and texts of ids.
 
 Texts: every Unicode scalar alone, between letters and before a combining mark; runs of random
-code points; and lines of real files (documentation, translated manuals, message catalogues). Each
-difference is printed; exit status 1 when there was one. Work is done in pieces, each in a process
+code points; and lines of real files (documentation, translated manuals, message catalogues). The ids
+of each are decoded again, with and without special tokens, and so are ids at random. Each difference
+is printed; exit status 1 when there was one. Work is done in pieces, each in a process
 of its own with tokenizers of its own, since the package's caches only grow.
 
     python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3
@@ -45,13 +46,22 @@ class Options(ctypes.Structure):
                 ("no_special_tokens", ctypes.c_int), ("plain_specials", ctypes.c_int)]
 
 
+class Decoding(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_void_p), ("text_bytes", ctypes.c_size_t), ("scratch", ctypes.c_void_p)]
+
+
 class Ours:
     def __init__(self, library, path):
         self.lib = ctypes.CDLL(os.path.abspath(library))
         self.lib.wg_tokenizer_encode.argtypes = [
             ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t,
             ctypes.POINTER(Options), ctypes.POINTER(Encoding), ctypes.POINTER(Error)]
+        self.lib.wg_tokenizer_decode.argtypes = [
+            ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32), ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(Decoding),
+            ctypes.POINTER(Error)]
         self.handle, self.error, self.encoding = ctypes.c_void_p(), Error(), Encoding()
+        self.decoding = Decoding()
+        self.decoded, self.told = ctypes.byref(self.decoding), ctypes.byref(self.error)
         if self.lib.wg_tokenizer_open(ctypes.byref(self.handle), path.encode(), ctypes.byref(self.error)):
             raise ValueError(self.error.message.decode())
 
@@ -66,17 +76,57 @@ class Ours:
         count = self.encoding.token_count
         return self.encoding.token_ids[:count], self.encoding.type_ids[:count]
 
+    def decode(self, ids, count, skip):
+        """The text of ids, an array of ctypes."""
+        if self.lib.wg_tokenizer_decode(self.handle, ids, count, skip, self.decoded, self.told):
+            sys.exit(self.error.message.decode())
+        return ctypes.string_at(self.decoding.text, self.decoding.text_bytes)
+
 
 class Comparison:
     def __init__(self, ours, theirs, shown=20):
         self.ours, self.theirs, self.shown = ours, theirs, shown
         self.count = self.wrong = 0
+        self.may_panic = False  # in Strip
+
+    def texts_differ(self, array, ids):
+        """Whether the texts of ids, which stand in array too, differ, with special tokens or without.
+
+        Short lists, of which there are millions, are decoded with and without them in turn.
+        """
+        differ = False
+        for skip in (False, True) if len(ids) > 8 else ((self.count + len(ids)) % 2 == 0,):
+            got = self.ours.decode(array, len(ids), skip)
+            if self.may_panic:
+                import tokenizer_families
+                want = tokenizer_families.decoded(self.theirs, ids, skip)
+            else:
+                want = self.theirs.decode(ids, skip_special_tokens=skip)
+            if want is None or got == want.encode():
+                continue
+            if not differ and self.wrong < self.shown:
+                print(f"different text: skip {skip}, ids {ids[:60]}\n  ours   {got.decode(errors='replace')[:200]!r}"
+                      f"\n  theirs {want[:200]!r}")
+            differ = True
+        return differ
+
+    def random_lists(self, source, count):
+        """Texts of ids at random."""
+        import tokenizer_families
+        vocabulary = self.theirs.get_vocab(with_added_tokens=False)
+        picked = tokenizer_families.picked_ids(vocabulary, self.theirs.get_added_tokens_decoder())
+        end = max(self.theirs.get_vocab().values()) + 1
+        for _ in range(count):
+            ids = tokenizer_families.random_ids(source, source.randrange(25), end, picked or [0])
+            self.count += 1
+            self.wrong += self.texts_differ((ctypes.c_int32 * len(ids))(*ids), ids)
 
     def one(self, text, pair=None, no_specials=False, **options):
         ids, types = self.ours.encode(text, pair, no_specials=no_specials, **options)
         want = self.theirs.encode(text, pair, add_special_tokens=not no_specials)
         self.count += 1
         if ids == want.ids and types == want.type_ids:
+            self.wrong += self.texts_differ(self.ours.encoding.token_ids, ids)
             return
         self.wrong += 1
         if self.wrong <= self.shown:
@@ -254,12 +304,16 @@ def compare_whole(library, path, lines, source, has_marks=True):
     before, wrong = pieces.count, pieces.wrong
     pieces.child(lambda comparison: compare_truncation(comparison, sample, source))
     print(f"truncated, alone and in pairs: {pieces.count - before} texts, {pieces.wrong - wrong} different")
+    before, wrong = pieces.count, pieces.wrong
+    pieces.child(lambda comparison: comparison.random_lists(source, 20_000))
+    print(f"ids at random: {pieces.count - before} lists, {pieces.wrong - wrong} different")
     print(f"{path}: {pieces.count} texts in all, {pieces.wrong} different (tokenizers {tokenizers.__version__})",
           flush=True)
     return pieces.wrong
 
 
 def compare_families(library, path, names, lines, source):
+    import tokenizer_families
     wrong = 0
     with open(path) as file:
         entries = [json.loads(line) for line in file]
@@ -267,7 +321,7 @@ def compare_families(library, path, names, lines, source):
         if names and entry["family"] not in names:
             continue
         with tempfile.NamedTemporaryFile("w", suffix=f"-{entry['family']}.json") as file:
-            json.dump(entry["tokenizer"], file)
+            json.dump(tokenizer_families.with_decoder(entry["family"], entry["tokenizer"]), file)
             file.flush()
             wrong += compare_whole(library, file.name, lines, source, '"NF' in json.dumps(entry["tokenizer"]))
     return wrong
@@ -281,6 +335,8 @@ def compare_mixed(library, count, seed):
     def one(number):
         source = random.Random(number)
         value = tokenizer_families.random_tokenizer(source, charsmap)
+        decoders = random.Random(f"decoder {number}")  # of their own, so that a number's tokenizer stays what it was
+        value["decoder"] = tokenizer_families.random_decoder(decoders)
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(value, file)
             file.flush()
@@ -291,9 +347,11 @@ def compare_mixed(library, count, seed):
                 print(f"{number} refused: {str(error).split(': ', 1)[-1]}")
                 return "refused"
         comparison = Comparison(ours, theirs, 1)
+        comparison.may_panic = '"Strip", "content"' in json.dumps(value["decoder"])
         for i in range(60):
             parts = 1 if i < 57 else 300
             comparison.one("".join(tokenizer_families.random_text(source, source.choice([6, 12, 40])) for _ in range(parts)))
+        comparison.random_lists(decoders, 20)
         if comparison.wrong:
             print(f"{number} is wrong: {json.dumps({**value, 'model': value['model']['type']})[:2000]}")
         return "wrong" if comparison.wrong else "right"

@@ -3,6 +3,7 @@
 
     python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 sentencepiece==0.2.3
     venv/bin/python tools/make_tokenizer_sample.py MINILM/tokenizer.json tests/data
+    venv/bin/python tools/make_tokenizer_sample.py --decode tests/data      (the last file alone)
 
 writes  tokenizer-minilm-sample.jsonl    texts and ids with the real all-MiniLM-L6-v2 vocabulary
         tokenizer-small.json             a WordPiece tokenizer trained here on made-up words
@@ -11,6 +12,7 @@ writes  tokenizer-minilm-sample.jsonl    texts and ids with the real all-MiniLM-
         normalizer-sample.jsonl          a normaliser, a text and what becomes of it
         tokenizer-families-sample.jsonl  a line for each family of tokenizer_families.py: name, file, cases
         tokenizer-mixed-sample.jsonl     small tokenizers with any parts at all, and their texts
+        decode-sample.jsonl              decoders for the families, and what ids become with them
 
 Training breaks ties at random, so tokenizers that are there already are kept; sentencepiece is needed
 only to make the families anew.
@@ -233,8 +235,60 @@ def mixed_samples(source, count):
         yield {"tokenizer": value, "cases": [{"text": text, "ids": tokenizer.encode(text).ids} for text in texts]}
 
 
+DECODE_WORDS = ["the", "The", "zikaru", "n't", "do not", "they'll", "it's", " .", "12345", "\n\n", "  ", "\t", "\u2581", "\U0001f600",
+                "\u00e9t\u00e9 <b>", "\u4e2d\u6587", "<0x41>", "<s>", "</s>", "<mask>", "<|im_start|>", "<|x|>", "[MASK]", "!?", " ,",
+                "Ka", "\u0939\u093f", "\u0000", "\U0001f468\u200d\U0001f469", "'"]
+
+
+def decode_cases(tokenizer, source, count, has_texts):
+    """Ids at random, and of texts, whole and with tokens left out, so that characters are cut in half."""
+    import tokenizer_families
+    vocabulary = tokenizer.get_vocab(with_added_tokens=False)
+    picked = tokenizer_families.picked_ids(vocabulary, tokenizer.get_added_tokens_decoder())
+    end = max(tokenizer.get_vocab().values()) + 1
+    tried = [[], [picked[0]], [picked[-1]], [end], [end, 2 ** 31 - 1]]
+    while len(tried) < count:
+        if has_texts and len(tried) % 2:
+            text = source.choice(["", " "]).join(source.choice(DECODE_WORDS) for _ in range(source.randrange(1, 7)))
+            text += line(source, 3) if source.random() < 0.3 else ""
+            ids = tokenizer.encode(text).ids
+            if source.random() < 0.6:
+                ids = [i for i in ids if source.random() < 0.8]
+            tried.append(ids[:24])
+        else:
+            tried.append(tokenizer_families.random_ids(source, source.choice([1, 3, 8, 16]), end, picked))
+    for i, ids in enumerate(tried):
+        skip = i % 3 == 0
+        text = tokenizer_families.decoded(tokenizer, ids, skip)
+        if text is not None:
+            yield {"ids": ids, "skip": skip, "text": text}
+
+
+def decode_samples(folder, count):
+    """{"family", "decoder", "cases"}; tokenizers made for decoding alone stand there as "tokenizer"."""
+    import tokenizer_families
+    with open(os.path.join(folder, "tokenizer-families-sample.jsonl")) as file:
+        known = {entry["family"]: entry["tokenizer"] for entry in map(json.loads, file)}
+    with open(os.path.join(folder, "tokenizer-small.json")) as file:
+        known["small"] = json.load(file)
+    entries = [({"family": name}, known[name], decoder)
+               for name, decoders in tokenizer_families.DECODERS.items() for decoder in decoders]
+    for i, decoder in enumerate(tokenizer_families.ODD_DECODERS):
+        value = tokenizer_families.odd_tokenizer([None, {"type": "Lowercase"}][i % 2])
+        entries.append(({"tokenizer": value}, value, decoder))
+    for i, (entry, value, decoder) in enumerate(entries):
+        tokenizer = Tokenizer.from_str(json.dumps({**value, "decoder": decoder}))
+        yield {**entry, "decoder": decoder, "cases": list(decode_cases(tokenizer, random.Random(2700 + i), count, "family" in entry))}
+
+
 def main():
     minilm, folder = sys.argv[1:3]
+    if minilm != "--decode":
+        write_encodings(minilm, folder)
+    write(os.path.join(folder, "decode-sample.jsonl"), decode_samples(folder, 75))
+
+
+def write_encodings(minilm, folder):
     with open(minilm) as file:
         real_words = [w for w in json.load(file)["model"]["vocab"] if w.isascii() and w.isalpha() and len(w) > 2]
     tokenizer = Tokenizer.from_file(minilm)

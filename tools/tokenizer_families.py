@@ -6,6 +6,7 @@ stages are exactly those of the real files. Used by make_tokenizer_sample.py and
 compare_tokenizer.py; the character map of SentencePiece comes from a file given there.
 """
 import json
+import os
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
@@ -273,6 +274,135 @@ def random_tokenizer(source, charsmap):
 def random_text(source, parts=12):
     return "".join(source.choice(POOL) for _ in range(source.randrange(1, parts)))
 
+
+# -------------------------------------------------------------------------------------- decoders
+
+def replace_back(pattern, content=" "):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def strip_back(content, start, stop):
+    return {"type": "Strip", "content": content, "start": start, "stop": stop}
+
+
+def chain(*decoders):
+    return {"type": "Sequence", "decoders": list(decoders)}
+
+
+def metaspace_back(scheme, replacement=MARK, **options):
+    return {"type": "Metaspace", "replacement": replacement, "prepend_scheme": scheme, **options}
+
+
+def word_pieces(prefix="##", cleanup=True):
+    return {"type": "WordPiece", "prefix": prefix, "cleanup": cleanup}
+
+
+BLANKS, OCTETS, FUSE = replace_back({"String": MARK}), {"type": "ByteFallback"}, {"type": "Fuse"}
+SENTENCEPIECE = chain(BLANKS, OCTETS, FUSE, strip_back(" ", 1, 0))
+
+# The first of each is the one that models of the family are published with.
+DECODERS = {
+    "roberta": [byte_level(add_prefix_space=True)],
+    "smollm2": [byte_level(add_prefix_space=True), chain(byte_level(), replace_back({"Regex": r"\s+"}, "_"), FUSE)],
+    "llama3": [byte_level(add_prefix_space=True)],
+    "qwen2": [byte_level(trim_offsets=False, use_regex=False)],
+    "o200k": [byte_level(add_prefix_space=True), chain(FUSE, byte_level(use_regex=False))],
+    "llama2": [SENTENCEPIECE, chain(OCTETS, BLANKS)],
+    "mistral": [SENTENCEPIECE],
+    "gemma": [chain(BLANKS, OCTETS, FUSE), chain(FUSE, replace_back({"Regex": MARK + "+|[0-9]{2}"}, "-"))],
+    "bpe-unk": [chain(BLANKS, OCTETS, FUSE), {"type": "BPEDecoder", "suffix": MARK}, None],
+    "xlm-roberta": [metaspace_back("always", split=True), metaspace_back("never", split=False)],
+    "t5": [metaspace_back("always", split=True), metaspace_back("first", split=True),
+           chain(metaspace_back("first"), strip_back("a", 2, 0), replace_back({"String": " "}, ""))],
+    "unigram-bytes": [chain(OCTETS, metaspace_back("never", split=False)), chain(OCTETS, FUSE, strip_back(MARK, 3, 1)),
+                      replace_back({"Regex": r"\p{Lu}|\d"}, "?")],
+    "small": [word_pieces(), word_pieces(cleanup=False), word_pieces(""), word_pieces("k")],
+}
+
+
+def with_decoder(name, tokenizer):
+    """The family's tokenizer.json with the decoder of its published models."""
+    return {**tokenizer, "decoder": DECODERS[name][0]}
+
+
+# Pieces that decoders look into: what WordPiece tidies, bytes that are and are not UTF-8 or bytes at
+# all, blanks and marks at either end, letters of ByteLevel, ends of words.
+ODD_PIECES = ["n't", "'s", "'m", "'ve", "'re", "do not", ".", "?", "!", ",", "'", "a", "##a", "##", "####a", "a##a", " ", "  ", " a ",
+              "   a", MARK, MARK + "a", MARK * 2, "a" + MARK + "b", "<0x41>", "<0xC3>", "<0xA9>", "<0xF0>", "<0x9F>", "<0x98>",
+              "<0x80>", "<0xe9>", "<0x+1>", "<0x-1>", "<0x4G>", "<0x\u00e9>", "<0x00>", "<0xED>", "<0xA0>", "<0xEF>", "<0xBB>",
+              "<0xBF>", "<0x041>", "\u00e9", "\U0001f600", "\u0120a", "\u00c3", "\u00a9", "\u00f0", "\u0141", "\u013a", "\u0122",
+              "a</w>", "</w>", "</w></w>", "b</w>c", "\u0000", "ab", "aab", "aaa", "\n", " \n ", " .", " n't", " ' ", "' ",
+              "do not do not", "x do not 's", "A1b22", "e\u0301", "\u200d"]
+
+
+def odd_tokenizer(normalizer):
+    """WordPiece with those pieces, and added tokens with every mix of flags that decoding asks about."""
+    vocabulary = {piece: i for i, piece in enumerate(["[UNK]", *ODD_PIECES])}
+    size, added = len(vocabulary), [special("[UNK]", 0)]
+    for i, name in enumerate(["<s>", "FOO", "Bar b", "\u00c9t\u00e9", "##Q", "<0x42>", MARK + "S"]):
+        added.append(special(name, size + i, special=i in (0, 1, 5), normalized=i in (1, 3, 4, 6)))
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+             "vocab": vocabulary}
+    return whole(model, added, normalizer, None, None)
+
+
+ODD_DECODERS = [
+    word_pieces(), word_pieces("a", True), word_pieces("", True), None, byte_level(), {"type": "BPEDecoder", "suffix": "</w>"},
+    OCTETS, chain(OCTETS, metaspace_back("first"), FUSE, strip_back(" ", 9, 0)),
+    strip_back("a", 2, 0), chain(replace_back({"Regex": r"[a-z]+(?=\d|>)|\d+|\s"}, "<>"), word_pieces("<>", True)),
+    chain(chain(), {"type": "BPEDecoder", "suffix": "a"}, chain(FUSE, replace_back({"String": "  "}, ""))),
+    chain(word_pieces(), byte_level())]
+
+
+def random_decoder(source):
+    def one():
+        pattern = source.choice([{"String": source.choice([" ", "a", "ab", MARK, "  ", "\u00e9"])}, {"Regex": source.choice(PATTERNS)}])
+        return source.choice([
+            BLANKS, OCTETS, OCTETS, FUSE, byte_level(), replace_back(pattern, source.choice([" ", "", "xy", MARK, "\u00e9"])),
+            metaspace_back(source.choice(["always", "first", "never"]), source.choice([MARK, MARK, "_", "a"])),
+            word_pieces(source.choice(["##", "##", "a", ""]), source.random() < 0.5),
+            {"type": "BPEDecoder", "suffix": source.choice(["</w>", "</w>", "b", MARK])},
+            strip_back(source.choice([" ", MARK, "a"]), source.randrange(4), source.choice([0, 0, 1]))])
+    steps = [one() for _ in range(source.choice([0, 1, 1, 1, 2, 3, 4]))]
+    return chain(*steps) if len(steps) > 1 else steps[0] if steps else None
+
+
+def decoded(tokenizer, ids, skip):
+    """tokenizer.decode, or None where the package panics (Strip from the end of an empty token), quietly."""
+    kept, silence = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    try:
+        return tokenizer.decode(ids, skip_special_tokens=skip)
+    except BaseException as error:  # a panic of the package is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silence)
+
+
+def random_ids(source, count, end, picked):
+    """A list of ids, some of them out of `picked`, some twice in a row, few beyond the last one."""
+    ids = []
+    while len(ids) < count:
+        kind = source.random()
+        ids.append(source.choice(ids or picked) if kind < 0.1 else source.choice(picked) if kind < 0.5 else
+                   end + source.choice([0, 1, 7, 2 ** 31 - 1 - end]) if kind > 0.97 else source.randrange(end))
+        if kind < 0.02:
+            ids.append(ids[-1])
+    return ids
+
+
+def picked_ids(vocabulary, added):
+    """Ids that decoders treat in their own way: bytes, marks, single letters, specials, added tokens."""
+    named = [i for piece, i in sorted(vocabulary.items(), key=lambda entry: entry[1])
+             if piece.startswith(("<0x", "##")) or len(piece) == 1 or MARK in piece[1:]]
+    return named + sorted(added) * max(1, len(named) // (8 * max(1, len(added))))
+
+
+# -------------------------------------------------------------------------------- character maps
 
 def sentencepiece_charsmap():
     """The character map nmt_nfkc, base64, out of a model that the package sentencepiece trains."""

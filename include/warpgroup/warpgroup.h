@@ -231,6 +231,27 @@ WG_API WG_CHECKED wg_status wg_tokenizer_encode(const wg_tokenizer *tokenizer, c
                                                 size_t pair_bytes, const wg_encode_options *options,
                                                 wg_encoding *encoding, wg_error *err);
 WG_API void wg_encoding_fini(wg_encoding *encoding);
+
+/* Text of tokens. Zero it before the first decoding, reuse it, wg_decoding_fini() at the end. */
+typedef struct wg_decoding {
+    char *text;        /* [text_bytes] UTF-8 and a NUL behind; until the next call */
+    size_t text_bytes; /* it may hold NUL */
+    void *scratch;
+} wg_decoding;
+
+/*
+ * The text that token ids stand for, as the "decoder" of tokenizer.json puts it together, equal to
+ * decode() of Hugging Face tokenizers; a GGUF file's as its kind of vocabulary does. Any thread,
+ * each with its own decoding. An id without a token gives nothing, as in the original.
+ * token_ids: [token_count], none negative (WG_ERR_ARGUMENT names the place).
+ * skip_special_tokens: leave out tokens that are marked special.
+ * WG_ERR_UNSUPPORTED: the decoder is of a kind that is not known; its name is in the message.
+ */
+WG_API WG_CHECKED wg_status wg_tokenizer_decode(const wg_tokenizer *tokenizer,
+                                                const int32_t *token_ids, size_t token_count,
+                                                int skip_special_tokens, wg_decoding *decoding,
+                                                wg_error *err);
+WG_API void wg_decoding_fini(wg_decoding *decoding);
 WG_API size_t wg_tokenizer_vocabulary_count(const wg_tokenizer *tokenizer);
 
 /* ------------------------------------------------------------------------------------- model */

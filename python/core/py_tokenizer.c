@@ -1,12 +1,16 @@
 /*
- * py_tokenizer.c - type Tokenizer: texts to token ids without the interpreter lock.
+ * py_tokenizer.c - type Tokenizer: texts to token ids, and back, without the interpreter lock.
  *
  * A Python str lends its UTF-8 (it keeps a copy for that), so the references that a call holds are
  * what the C side reads while the lock is given up. A batch comes back as two blocks of int32, ids
  * and boundaries, as Engine.submit_many() takes them.
  *
- * Buffers of the encoder are kept between calls: a call takes the spare one, with the lock held, or
- * makes its own. Refused: a lock around it, which would let threads of Python wait for each other.
+ * Ids to decode may lie in a buffer that another thread writes to: what is read without the lock is
+ * a copy.
+ *
+ * Buffers of encoder and decoder are kept between calls: a call takes the spare one, with the lock
+ * held, or makes its own. Refused: a lock around it, which would let threads of Python wait for
+ * each other.
  *
  * A tokenizer has no threads and is read-only, so it stays valid over a fork.
  */
@@ -17,13 +21,16 @@
 #include "warpgroup/warpgroup.h"
 
 #define LOCK_BYTES  2048          /* shorter texts are not worth giving the lock up for */
+#define LOCK_COUNT  256           /* and fewer ids are not worth it either */
 #define SPARE_COUNT (1u << 20)    /* tokens; larger buffers are not kept */
+#define SPARE_BYTES (1u << 23)    /* of decoded text, likewise */
 #define FIRST_COUNT ((size_t)256) /* ids that a batch has room for at first */
 
 typedef struct tokenizer {
     PyObject_HEAD /* */
         wg_tokenizer *handle;
     wg_encoding spare;
+    wg_decoding spare_decoding;
 } tokenizer;
 
 static PyTypeObject *tokenizer_type;
@@ -310,6 +317,82 @@ cleanup:
     return made;
 }
 
+/* -------------------------------------------------------------------------------------- decode */
+
+static wg_decoding take_decoding(tokenizer *self)
+{
+    wg_decoding decoding = self->spare_decoding;
+
+    self->spare_decoding = (wg_decoding){0};
+    return decoding;
+}
+
+static void give_decoding(tokenizer *self, wg_decoding *decoding, uint64_t id_count)
+{
+    int is_small = id_count <= SPARE_COUNT && decoding->text_bytes <= SPARE_BYTES;
+
+    if (!self->spare_decoding.scratch && is_small)
+        self->spare_decoding = *decoding;
+    else
+        wg_decoding_fini(decoding);
+}
+
+/* Without the interpreter lock, of a copy where the ids are the caller's own memory. */
+static wg_status decode_unlocked(const wg_tokenizer *handle, const wgpy_ids *ids, int skip,
+                                 wg_decoding *decoding, wg_error *err)
+{
+    size_t bytes = (size_t)ids->count * sizeof(*ids->values);
+    const int32_t *values = ids->values;
+    int32_t *copy = NULL;
+    wg_status status;
+
+    if (ids->view.obj && values == ids->view.buf) {
+        copy = wgpy_alloc(bytes);
+        if (!copy) {
+            err->status = WG_ERR_NO_MEMORY;
+            (void)PyOS_snprintf(err->message, sizeof(err->message),
+                                "no memory for %zu bytes of ids", bytes);
+            return WG_ERR_NO_MEMORY;
+        }
+        memcpy(copy, values, bytes);
+        values = copy;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = wg_tokenizer_decode(handle, values, (size_t)ids->count, skip, decoding, err);
+    Py_END_ALLOW_THREADS;
+    wgpy_free(copy);
+    return status;
+}
+
+static PyObject *tokenizer_decode(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"ids", "skip_special_tokens", NULL};
+    tokenizer *self = (tokenizer *)object;
+    PyObject *ids_object, *made;
+    int skip_special_tokens = 1;
+    wg_decoding decoding;
+    wg_status status;
+    wg_error err = {0};
+    wgpy_ids ids;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p:decode", names, &ids_object,
+                                     &skip_special_tokens))
+        return NULL;
+    if (wgpy_ids_get(ids_object, "ids", &ids) != 0) return NULL;
+    decoding = take_decoding(self);
+    if (ids.count < LOCK_COUNT)
+        status = wg_tokenizer_decode(self->handle, ids.values, (size_t)ids.count,
+                                     skip_special_tokens, &decoding, &err);
+    else
+        status = decode_unlocked(self->handle, &ids, skip_special_tokens, &decoding, &err);
+    made = status == WG_OK
+               ? PyUnicode_DecodeUTF8(decoding.text, (Py_ssize_t)decoding.text_bytes, NULL)
+               : wgpy_raise(&err);
+    give_decoding(self, &decoding, ids.count);
+    wgpy_ids_drop(&ids);
+    return made;
+}
+
 /* ---------------------------------------------------------------------------------------- type */
 
 static PyObject *tokenizer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -345,6 +428,7 @@ static void tokenizer_dealloc(PyObject *object)
     tokenizer *self = (tokenizer *)object;
 
     wg_encoding_fini(&self->spare);
+    wg_decoding_fini(&self->spare_decoding);
     wg_tokenizer_close(self->handle);
     release(object);
     Py_DECREF(type);
@@ -358,8 +442,8 @@ static PyObject *tokenizer_vocab_size(PyObject *object, void *none)
 
 PyDoc_STRVAR(tokenizer_doc,
              "Tokenizer(path)\n--\n\n"
-             "Text to token ids. path: a model directory that holds tokenizer.json, that file, or "
-             "a GGUF file.");
+             "Text to token ids and back. path: a model directory that holds tokenizer.json, that "
+             "file, or a GGUF file.");
 PyDoc_STRVAR(encode_doc,
              "encode(text, pair=None, *, max_length=0, truncate='head', add_special_tokens=True)\n"
              "--\n\n"
@@ -370,11 +454,16 @@ PyDoc_STRVAR(encode_flat_doc,
              "(ids, cu_seqlens) of many texts as bytearrays of int32: text i has the ids\n"
              "cu_seqlens[i] to cu_seqlens[i + 1]. Without the interpreter lock.");
 
+PyDoc_STRVAR(decode_doc, "decode(ids, skip_special_tokens=True)\n--\n\n"
+                         "The text that token ids stand for.");
+
 static PyMethodDef tokenizer_methods[] = {
     {"encode", (PyCFunction)(void (*)(void))tokenizer_encode, METH_VARARGS | METH_KEYWORDS,
      encode_doc},
     {"encode_flat", (PyCFunction)(void (*)(void))tokenizer_encode_flat,
      METH_VARARGS | METH_KEYWORDS, encode_flat_doc},
+    {"decode", (PyCFunction)(void (*)(void))tokenizer_decode, METH_VARARGS | METH_KEYWORDS,
+     decode_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -281,7 +281,7 @@ class Engine:
 # ------------------------------------------------------------------------------- files to engine
 
 class Tokenizer:
-    """Text to token ids; warpgroup.Tokenizer says what for. Read-only; valid after a fork."""
+    """Texts to ids and back; warpgroup.Tokenizer says what for. Read-only; valid after a fork."""
 
     def __init__(self, path: str | bytes | os.PathLike[Any]) -> None: ...
     def encode(
@@ -304,6 +304,8 @@ class Tokenizer:
         add_special_tokens: bool = True,
     ) -> tuple[bytearray, bytearray]:
         """Ids [T] and cu_seqlens [S + 1], both int32, without the interpreter lock."""
+    def decode(self, ids: Ints, skip_special_tokens: bool = True) -> str:
+        """The text of token ids. ArgumentError: one is below 0 or above 2^31 - 1."""
     @property
     def vocab_size(self) -> int:
         """Tokens of the vocabulary, added ones included."""

@@ -1,10 +1,10 @@
-"""Tokenizer: text to token ids by the C library, and what it can be made of."""
+"""Tokenizer: text to token ids and back by the C library, and what it can be made of."""
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ _LIMIT_MAX = 2**31 - 1
 
 
 class Tokenizer(_core.Tokenizer):
-    """Text to token ids; equal to what Hugging Face ``tokenizers`` gives.
+    """Text to token ids and back; equal to what Hugging Face ``tokenizers`` gives.
 
     ``path`` is a model directory that holds tokenizer.json, that file, or a GGUF file. What the
     file asks for and is not implemented is refused by name (UnsupportedError); a file that is
@@ -30,6 +30,11 @@ class Tokenizer(_core.Tokenizer):
     the ids of one text, or of a pair, as a list. ``max_length`` counts special tokens; 0 is no
     limit. ``truncate`` says what is kept of a longer text: its ``"head"``, its ``"tail"``, or
     nothing, which is a LimitError.
+
+    ``decode(ids, skip_special_tokens=True)`` gives the text that token ids stand for: a list or
+    tuple of ints, or an array of int32 or int64 [T]. An id below 0 or above 2^31 - 1 is an
+    ArgumentError that names its place; one that no token has gives nothing. A decoder that is not
+    implemented is refused when it is used (UnsupportedError), not when the file is opened.
     """
 
     def encode_batch(
@@ -69,6 +74,14 @@ class Tokenizer(_core.Tokenizer):
             add_special_tokens=add_special_tokens,
         )
         return np.frombuffer(ids, np.int32), np.frombuffer(cu_seqlens, np.int32)
+
+    def decode_batch(
+        self,
+        sequences: Iterable[Sequence[int] | npt.NDArray[np.integer[Any]]],
+        skip_special_tokens: bool = True,
+    ) -> list[str]:
+        """The text of each sequence of ids, as ``decode()`` gives it."""
+        return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
 
 def open_tokenizer(tokenizer: Any) -> tuple[_core.Tokenizer, int | None]:

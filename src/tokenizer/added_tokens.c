@@ -187,6 +187,18 @@ static wg_status build_set(wgi_added_set *set, const wgi_added_tokens *added, bo
     return WG_OK;
 }
 
+/* Decoding knows special tokens by their text, which a normaliser may have made another's. */
+static void note_special(const added_load *load, wgi_added_tokens *added)
+{
+    for (size_t i = 0; i < added->count; i++) {
+        wgi_added_token *token = &added->tokens[i];
+        const wgi_slice content = {token->content, token->content_bytes};
+        int32_t named =
+            token->normalized ? wgi_piece_table_find(&load->names, content) : (int32_t)i;
+        token->reads_special = named >= 0 && added->tokens[named].special;
+    }
+}
+
 wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part, wgi_added_base base,
                                 wgi_refusals *refusals, wg_error *err)
 {
@@ -204,6 +216,7 @@ wg_status wgi_added_tokens_load(wgi_added_tokens *added, wgi_slice part, wgi_add
         }
         WGI_TRY(wgi_json_finish(&json, err));
     }
+    note_special(&load, added);
     WGI_TRY(wgi_added_tokens_finish(added, err));
 
 cleanup:
@@ -217,11 +230,45 @@ cleanup:
 wg_status wgi_added_tokens_put(wgi_added_tokens *added, wgi_slice content, int32_t id,
                                bool is_special, wg_error *err)
 {
-    const wgi_added_token token = {.id = id, .special = is_special};
+    const wgi_added_token token = {.id = id, .special = is_special, .reads_special = is_special};
     const wgi_buf name = {(char *)content.data, content.count, 0}; /* only read */
 
     if (id >= added->id_end) added->id_end = (int64_t)id + 1;
     return keep_token(added, added->count, &token, &name, content, err);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = ((const wgi_added_ref *)a)->token->id, y = ((const wgi_added_ref *)b)->token->id;
+
+    return x < y ? -1 : x > y;
+}
+
+static wg_status order_ids(wgi_added_tokens *added, wg_error *err)
+{
+    added->by_id = wgi_calloc(added->count, sizeof(*added->by_id));
+    if (!added->by_id)
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu added tokens", added->count);
+    for (size_t i = 0; i < added->count; i++)
+        added->by_id[i].token = &added->tokens[i];
+    qsort(added->by_id, added->count, sizeof(*added->by_id), by_id);
+    return WG_OK;
+}
+
+const wgi_added_token *wgi_added_tokens_find(const wgi_added_tokens *added, int32_t id)
+{
+    size_t low = 0, high = added->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const wgi_added_token *token = added->by_id[middle].token;
+        if (token->id == id) return token;
+        if (token->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
 }
 
 wg_status wgi_added_tokens_finish(wgi_added_tokens *added, wg_error *err)
@@ -230,6 +277,7 @@ wg_status wgi_added_tokens_finish(wgi_added_tokens *added, wg_error *err)
 
     WGI_TRY(build_set(&added->raw, added, false, err));
     WGI_TRY(build_set(&added->normalized, added, true, err));
+    WGI_TRY(order_ids(added, err));
 
 cleanup:
     return status;
@@ -244,6 +292,7 @@ void wgi_added_tokens_fini(wgi_added_tokens *added)
     wgi_free(added->tokens);
     wgi_free(added->raw.refs);
     wgi_free(added->normalized.refs);
+    wgi_free(added->by_id);
     *added = (wgi_added_tokens){0};
 }
 

@@ -21,6 +21,7 @@ typedef struct wgi_added_token {
     size_t name_bytes;
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
+    bool reads_special; /* its content is the name of a special token: most often its own */
 } wgi_added_token;
 
 typedef struct wgi_added_ref {
@@ -40,7 +41,8 @@ typedef struct wgi_added_tokens {
     wgi_added_token *tokens;
     size_t count, capacity;
     wgi_added_set raw, normalized;
-    int64_t id_end; /* one past the largest id given */
+    wgi_added_ref *by_id; /* [count] */
+    int64_t id_end;       /* one past the largest id given */
 } wgi_added_tokens;
 
 /* A stretch of text, or a token in it (id >= 0). */
@@ -82,6 +84,8 @@ wg_status wgi_added_tokens_put(wgi_added_tokens *added, wgi_slice content, int32
                                bool is_special, wg_error *err);
 wg_status wgi_added_tokens_finish(wgi_added_tokens *added, wg_error *err);
 void wgi_added_tokens_fini(wgi_added_tokens *added);
+/* The token of an id, or NULL. */
+const wgi_added_token *wgi_added_tokens_find(const wgi_added_tokens *added, int32_t id);
 
 bool wgi_added_next(wgi_added_scan *scan, wgi_section *section);
 /* All of them, appended. */

@@ -135,7 +135,8 @@ static wg_status encode_words(encode_run *run, wgi_slice text, wg_error *err)
         size_t before = run->ids->count;
         wgi_span span = words->items[index];
         WGI_TRY(encode_word(run, (wgi_slice){text.data + span.begin, span.end - span.begin}, err));
-        if (run->want.backward) reverse(run->ids->items + before, run->ids->count - before);
+        if (run->want.backward && run->ids->count > before)
+            reverse(run->ids->items + before, run->ids->count - before);
     }
 
 cleanup:

@@ -77,16 +77,11 @@ static wg_status make_room(wgi_piece_table *table, wg_error *err)
     return WG_OK;
 }
 
-wg_status wgi_piece_table_put(wgi_piece_table *table, wgi_slice piece, int32_t id, wg_error *err)
+static wg_status append(wgi_piece_table *table, wgi_slice piece, int32_t id, uint64_t hash,
+                        wg_error *err)
 {
     wg_status status = WG_OK;
-    uint64_t hash = hash_of(piece.data, piece.count);
-    wgi_piece *there = probe(table, hash, piece.data, piece.count);
 
-    if (there) {
-        there->id = id;
-        return WG_OK;
-    }
     if (table->count >= UINT32_MAX / 2 || table->pool.count > UINT32_MAX - piece.count ||
         piece.count > UINT32_MAX)
         return wgi_fail(err, WG_ERR_LIMIT, "more than 4 GiB of vocabulary");
@@ -104,6 +99,30 @@ cleanup:
     return status;
 }
 
+wg_status wgi_piece_table_put(wgi_piece_table *table, wgi_slice piece, int32_t id, wg_error *err)
+{
+    uint64_t hash = hash_of(piece.data, piece.count);
+    wgi_piece *there = probe(table, hash, piece.data, piece.count);
+
+    if (!there) return append(table, piece, id, hash, err);
+    there->id = id;
+    return WG_OK;
+}
+
+/* Of equal pieces the first one in the table is found, so that one takes the new id. */
+wg_status wgi_piece_table_put_next(wgi_piece_table *table, wgi_slice piece, int32_t id,
+                                   wg_error *err)
+{
+    uint64_t hash = hash_of(piece.data, piece.count);
+    wgi_piece *there = probe(table, hash, piece.data, piece.count);
+
+    if (!there) return append(table, piece, id, hash, err);
+    size_t first = (size_t)(there - table->pieces);
+    wg_status status = append(table, piece, there->id, hash, err);
+    if (status == WG_OK) table->pieces[first].id = id;
+    return status;
+}
+
 int32_t wgi_piece_table_probe(const wgi_piece_table *table, uint64_t hash, const char *bytes,
                               size_t count)
 {
@@ -117,47 +136,76 @@ int32_t wgi_piece_table_find(const wgi_piece_table *table, wgi_slice piece)
     return wgi_piece_table_probe(table, hash_of(piece.data, piece.count), piece.data, piece.count);
 }
 
-static int by_value(const void *a, const void *b)
+static int by_id(const void *a, const void *b)
 {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    int32_t x = ((const wgi_piece_ref *)a)->id, y = ((const wgi_piece_ref *)b)->id;
 
     return x < y ? -1 : x > y;
 }
 
-static wg_status fail_twice(const wgi_piece_table *table, int32_t id, wg_error *err)
+wg_status wgi_piece_table_order(wgi_piece_table *table, wg_error *err)
 {
-    wgi_slice names[2] = {{"", 0}, {"", 0}};
-    size_t found = 0;
+    size_t sorted = 1;
 
-    for (size_t i = 0; i < table->count && found < 2; i++) {
-        const wgi_piece *piece = &table->pieces[i];
-        if (piece->id == id)
-            names[found++] = (wgi_slice){table->pool.data + piece->offset, piece->bytes};
+    wgi_free(table->by_id);
+    table->by_id = NULL;
+    /* Files are written in the order of ids, so sorting is the exception. */
+    while (sorted < table->count && table->pieces[sorted - 1].id <= table->pieces[sorted].id)
+        sorted++;
+    if (sorted >= table->count) return WG_OK;
+    table->by_id = wgi_malloc(table->count * sizeof(*table->by_id)); /* pieces are larger */
+    if (!table->by_id)
+        return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu ids", table->count);
+    for (size_t i = 0; i < table->count; i++)
+        table->by_id[i] = (wgi_piece_ref){table->pieces[i].id, (uint32_t)i};
+    qsort(table->by_id, table->count, sizeof(*table->by_id), by_id);
+    return WG_OK;
+}
+
+/* In the order of ids. */
+static const wgi_piece *piece_at(const wgi_piece_table *table, size_t place)
+{
+    return &table->pieces[table->by_id ? table->by_id[place].index : place];
+}
+
+static int32_t id_at(const wgi_piece_table *table, size_t place)
+{
+    return table->by_id ? table->by_id[place].id : table->pieces[place].id;
+}
+
+bool wgi_piece_table_name(const wgi_piece_table *table, int32_t id, wgi_slice *piece)
+{
+    size_t low = 0, high = table->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (id_at(table, middle) < id)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return wgi_fail(err, WG_ERR_FORMAT, "vocab: two tokens have id %d: \"%.*s\" and \"%.*s\"", id,
-                    WGI_SHOW(names[0]), WGI_SHOW(names[1]));
+    if (low == table->count || id_at(table, low) != id) return false;
+    const wgi_piece *found = piece_at(table, low);
+    *piece = (wgi_slice){table->pool.data + found->offset, found->bytes};
+    return true;
 }
 
 wg_status wgi_piece_table_check_ids(const wgi_piece_table *table, wg_error *err)
 {
-    wg_status status = WG_OK;
-    int32_t *ids;
-
-    if (table->count == 0) return WG_OK;
-    ids = wgi_malloc(table->count * sizeof(*ids)); /* cannot overflow: pieces are larger */
-    if (!ids) return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu ids", table->count);
-    bool is_sorted = true;
-    for (size_t i = 0; i < table->count; i++) {
-        ids[i] = table->pieces[i].id;
-        if (i > 0 && ids[i] <= ids[i - 1]) is_sorted = false;
+    for (size_t i = 1; i < table->count; i++) {
+        if (id_at(table, i) != id_at(table, i - 1)) continue;
+        const wgi_piece *a = piece_at(table, i - 1), *b = piece_at(table, i);
+        if (b < a) { /* named in the order of the file */
+            const wgi_piece *other = a;
+            a = b;
+            b = other;
+        }
+        const wgi_slice names[2] = {{table->pool.data + a->offset, a->bytes},
+                                    {table->pool.data + b->offset, b->bytes}};
+        return wgi_fail(err, WG_ERR_FORMAT, "vocab: two tokens have id %d: \"%.*s\" and \"%.*s\"",
+                        a->id, WGI_SHOW(names[0]), WGI_SHOW(names[1]));
     }
-    /* Files are written in the order of ids, so sorting is the exception. */
-    if (!is_sorted) qsort(ids, table->count, sizeof(*ids), by_value);
-    for (size_t i = 1; i < table->count && status == WG_OK; i++) {
-        if (ids[i] == ids[i - 1]) status = fail_twice(table, ids[i], err);
-    }
-    wgi_free(ids);
-    return status;
+    return WG_OK;
 }
 
 void wgi_piece_table_fini(wgi_piece_table *table)
@@ -165,5 +213,6 @@ void wgi_piece_table_fini(wgi_piece_table *table)
     wgi_buf_fini(&table->pool);
     wgi_free(table->pieces);
     wgi_free(table->slots);
+    wgi_free(table->by_id);
     *table = (wgi_piece_table){0};
 }

@@ -5,6 +5,7 @@
 #ifndef WGI_PIECE_TABLE_H
 #define WGI_PIECE_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -21,6 +22,11 @@ typedef struct wgi_piece_slot {
     uint32_t index; /* of the piece + 1; 0: empty */
 } wgi_piece_slot;
 
+typedef struct wgi_piece_ref {
+    int32_t id;
+    uint32_t index;
+} wgi_piece_ref;
+
 /* Zero it to begin. */
 typedef struct wgi_piece_table {
     wgi_buf pool;
@@ -28,7 +34,8 @@ typedef struct wgi_piece_table {
     size_t count, capacity;
     wgi_piece_slot *slots; /* [mask + 1], NULL when empty */
     size_t mask;
-    size_t longest; /* bytes of the longest piece */
+    size_t longest;       /* bytes of the longest piece */
+    wgi_piece_ref *by_id; /* [count]; NULL: the pieces themselves are in the order of ids */
 } wgi_piece_table;
 
 #define WGI_PIECE_HASH 0xCBF29CE484222325u /* to begin with */
@@ -40,12 +47,19 @@ static inline uint64_t wgi_piece_hash_byte(uint64_t hash, char byte)
 
 /* Puts a piece in; one that is there already takes the later id, as in any JSON object. */
 wg_status wgi_piece_table_put(wgi_piece_table *table, wgi_slice piece, int32_t id, wg_error *err);
+/* The same for a list by id: the piece is found by its later id, and known by either. */
+wg_status wgi_piece_table_put_next(wgi_piece_table *table, wgi_slice piece, int32_t id,
+                                   wg_error *err);
 /* The id, or -1. `hash` is that of exactly these bytes. */
 int32_t wgi_piece_table_probe(const wgi_piece_table *table, uint64_t hash, const char *bytes,
                               size_t count);
 int32_t wgi_piece_table_find(const wgi_piece_table *table, wgi_slice piece);
-/* Two pieces of one id: WG_ERR_FORMAT that names id and both. Memory by count, never by id. */
+/* Once all pieces are in, makes them known by id. Memory by count, never by id. */
+wg_status wgi_piece_table_order(wgi_piece_table *table, wg_error *err);
+/* Two pieces of one id: WG_ERR_FORMAT that names id and both. The table is in order. */
 wg_status wgi_piece_table_check_ids(const wgi_piece_table *table, wg_error *err);
+/* The piece of an id; false: there is none. The table is in order. */
+bool wgi_piece_table_name(const wgi_piece_table *table, int32_t id, wgi_slice *piece);
 void wgi_piece_table_fini(wgi_piece_table *table);
 
 #endif

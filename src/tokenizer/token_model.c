@@ -52,6 +52,7 @@ wg_status wgi_vocabulary_load(wgi_piece_table *vocabulary, wgi_slice part, wg_er
         WGI_TRY(wgi_piece_table_put(vocabulary, key, id, err));
     }
     WGI_TRY(wgi_json_finish(&json, err));
+    WGI_TRY(wgi_piece_table_order(vocabulary, err));
     WGI_TRY(wgi_piece_table_check_ids(vocabulary, err));
 
 cleanup:

@@ -4,7 +4,6 @@
  * The idea: the parts of the file are read in the order in which they need each other (model,
  * normaliser, splitter, templates, added tokens), wherever they stand in it. "truncation" and
  * "padding" of the file are not obeyed: limits come from the caller, and packed bins have no pads.
- * The decoder has no part in ids.
  *
  * Threads: open and close as the caller likes; an open tokenizer is read-only, for any thread.
  */
@@ -22,7 +21,7 @@
 static atomic_uint_fast64_t serials;
 
 typedef struct file_parts {
-    wgi_slice added, normalizer, pre_tokenizer, post_processor, model;
+    wgi_slice added, normalizer, pre_tokenizer, post_processor, decoder, model;
 } file_parts;
 
 static wg_status find_parts(wgi_slice text, file_parts *parts, wgi_refusals *refusals,
@@ -34,7 +33,7 @@ static wg_status find_parts(wgi_slice text, file_parts *parts, wgi_refusals *ref
         {.name = "version", .kind = WGI_FIELD_TEXT, .out = &version, .is_optional = true},
         {.name = "truncation", .kind = WGI_FIELD_UNREAD},
         {.name = "padding", .kind = WGI_FIELD_UNREAD},
-        {.name = "decoder", .kind = WGI_FIELD_UNREAD},
+        {.name = "decoder", .kind = WGI_FIELD_RAW, .out = &parts->decoder, .is_optional = true},
         {.name = "added_tokens", .kind = WGI_FIELD_RAW, .out = &parts->added, .is_optional = true},
         {.name = "normalizer",
          .kind = WGI_FIELD_RAW,
@@ -89,6 +88,7 @@ static wg_status load_parts(wg_tokenizer *tokenizer, const file_parts *parts,
     WGI_TRY(wgi_token_model_load(&tokenizer->model, parts->model, refusals, err));
     WGI_TRY(
         wgi_post_processor_load(&tokenizer->post_processor, parts->post_processor, refusals, err));
+    WGI_TRY(wgi_token_decoder_load(&tokenizer->decoder, parts->decoder, err));
     wgi_added_base base = {&tokenizer->model.vocabulary, tokenizer->model.size,
                            &tokenizer->normalizer, tokenizer->chars};
     WGI_TRY(wgi_added_tokens_load(&tokenizer->added, parts->added, base, refusals, err));
@@ -133,6 +133,7 @@ wg_status wgi_tokenizer_settle(wg_tokenizer *tokenizer, wg_error *err)
     wgi_pre_tokenizer_settle(pre_tokenizer, blank, may_end_blank);
     pre_tokenizer->splits_at_space &= tokenizer->normalizer.keeps_blanks;
     tokenizer->id_end = find_id_end(tokenizer);
+    WGI_TRY(wgi_piece_table_order(&model->vocabulary, err));
 
 cleanup:
     return status;
@@ -152,7 +153,7 @@ wg_status wgi_tokenizer_new(wg_tokenizer **out, wg_error *err)
 wg_status wgi_tokenizer_parse(wg_tokenizer **out, wgi_slice text, wg_error *err)
 {
     wg_status status = WG_OK;
-    file_parts parts = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}};
+    file_parts parts = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 0}};
     wgi_refusals refusals = {0};
     wg_tokenizer *tokenizer = NULL;
 
@@ -206,6 +207,7 @@ void wg_tokenizer_close(wg_tokenizer *tokenizer)
     wgi_normalizer_fini(&tokenizer->normalizer);
     wgi_pre_tokenizer_fini(&tokenizer->pre_tokenizer);
     wgi_post_processor_fini(&tokenizer->post_processor);
+    wgi_token_decoder_fini(&tokenizer->decoder);
     wgi_free(tokenizer);
 }
 

@@ -3,7 +3,7 @@
  * the public calls.
  *
  *   text ─▶ added tokens ─▶ normaliser ─▶ pre-tokeniser ─▶ model ─▶ truncation ─▶ post-processor ─▶
- * ids
+ * ids; and back: ids ─▶ names of tokens ─▶ decoder ─▶ text
  *
  * Each stage is a file with a table of the types it knows; a type more is a row and a function.
  */
@@ -14,6 +14,7 @@
 #include "tokenizer/normalizer.h"
 #include "tokenizer/post_processor.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/token_decoder.h"
 #include "tokenizer/token_model.h"
 #include "tokenizer/unicode.h"
 #include "warpgroup/warpgroup.h"
@@ -26,6 +27,7 @@ struct wg_tokenizer {
     wgi_pre_tokenizer pre_tokenizer;
     wgi_token_model model;
     wgi_post_processor post_processor;
+    wgi_token_decoder decoder;
     int64_t id_end;
 };
 

@@ -277,7 +277,7 @@ static wg_status load_pieces(wgi_token_model *model, wgi_slice part, wg_error *e
         unigram->scores[model->size] = score;
         if (score < least) least = score;
         wgi_slice piece = {name.data ? name.data : "", name.count};
-        WGI_TRY(wgi_piece_table_put(&model->vocabulary, piece, (int32_t)model->size, err));
+        WGI_TRY(wgi_piece_table_put_next(&model->vocabulary, piece, (int32_t)model->size, err));
         model->size++;
     }
     WGI_TRY(wgi_json_finish(&json, err));

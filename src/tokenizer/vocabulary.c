@@ -76,6 +76,16 @@ static const char llama_normalizer[] =
     "\"}," MARK_REPLACE "]}";
 static const char gemma_normalizer[] = MARK_REPLACE;
 
+static const char byte_decoder[] = "{\"type\":\"ByteLevel\"}";
+#define MARK_DECODER(more)                                                                \
+    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":" \
+    "\"" WGI_MARK_TEXT                                                                    \
+    "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}" more "]}"
+static const char llama_decoder[] =
+    MARK_DECODER(",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
+static const char gemma_decoder[] = MARK_DECODER("");
+static const char bert_decoder[] = "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}";
+
 #define BERT_NORMALIZER(strips, lowers)                                                       \
     "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_" \
     "accents\":" strips ",\"lowercase\":" lowers "}"
@@ -105,13 +115,15 @@ static wgi_token_type type_of(const build *b, size_t id)
     return b->from->types ? (wgi_token_type)b->from->types[id] : WGI_TOKEN_NORMAL;
 }
 
-static wg_status load_stages(build *b, const char *normalizer, const char *pre_tokenizer)
+static wg_status load_stages(build *b, const char *normalizer, const char *pre_tokenizer,
+                             const char *decoder)
 {
     wg_status status = WG_OK;
 
     WGI_TRY(wgi_normalizer_load(&b->to->normalizer, slice_of(normalizer), &b->refusals, b->err));
     WGI_TRY(wgi_pre_tokenizer_load(&b->to->pre_tokenizer, slice_of(pre_tokenizer), &b->refusals,
                                    b->err));
+    WGI_TRY(wgi_token_decoder_load(&b->to->decoder, slice_of(decoder), b->err));
     WGI_TRY(wgi_refusals_check(&b->refusals, b->err));
 
 cleanup:
@@ -205,7 +217,7 @@ static wg_status build_gpt2(build *b, bool *adds_bos)
     if (!row)
         return wgi_fail(b->err, WG_ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not supported",
                         WGI_SHOW(b->from->pre));
-    WGI_TRY(load_stages(b, row->normalizer, row->pre_tokenizer));
+    WGI_TRY(load_stages(b, row->normalizer, row->pre_tokenizer, byte_decoder));
     WGI_TRY(wgi_bpe_open(&model->bpe, b->err));
     for (size_t i = 0; i < b->from->token_count; i++)
         if (type_of(b, i) == WGI_TOKEN_NORMAL || type_of(b, i) == WGI_TOKEN_BYTE)
@@ -308,7 +320,8 @@ static wg_status build_llama(build *b, bool *adds_bos)
 
     if (!b->from->scores)
         return wgi_fail(b->err, WG_ERR_FORMAT, "tokenizer.ggml.scores is missing");
-    WGI_TRY(load_stages(b, has_prefix ? llama_normalizer : gemma_normalizer, ""));
+    WGI_TRY(has_prefix ? load_stages(b, llama_normalizer, "", llama_decoder)
+                       : load_stages(b, gemma_normalizer, "", gemma_decoder));
     WGI_TRY(wgi_bpe_open(&model->bpe, b->err));
     for (size_t i = 0; i < b->from->token_count; i++)
         if (type_of(b, i) != WGI_TOKEN_UNUSED)
@@ -388,7 +401,8 @@ static wg_status load_bert_stages(build *b, const bert_traces *traces)
         strips = lowers; /* strip_accents null, which converters leave out, means that */
     }
     if (from->strips_accents != WGI_SWITCH_MISSING) strips = from->strips_accents == WGI_SWITCH_ON;
-    return load_stages(b, bert_normalizers[strips][lowers], "{\"type\":\"BertPreTokenizer\"}");
+    return load_stages(b, bert_normalizers[strips][lowers], "{\"type\":\"BertPreTokenizer\"}",
+                       bert_decoder);
 }
 
 static wg_status build_bert(build *b, bool *adds_bos)
@@ -423,6 +437,8 @@ static wg_status build_t5(build *b, bool *adds_bos)
     WGI_TRY(wgi_normalizer_load(&b->to->normalizer, normalizer, &b->refusals, b->err));
     WGI_TRY(wgi_pre_tokenizer_load(
         &b->to->pre_tokenizer, slice_of(wgi_unigram_pre_tokenizer(b->from)), &b->refusals, b->err));
+    WGI_TRY(
+        wgi_token_decoder_load(&b->to->decoder, slice_of(wgi_unigram_decoder(b->from)), b->err));
     b->room.count = 0;
     WGI_TRY(wgi_unigram_model(&b->room, b->from, b->err));
     wgi_slice model = {b->room.data, b->room.count};

@@ -47,12 +47,19 @@ cleanup:
     return status;
 }
 
-#define METASPACE(scheme)                                                                 \
-    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":" \
-    "\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"" scheme         \
-    "\",\"split\":true}]}"
+#define METASPACE(scheme)                                                                   \
+    "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"" scheme \
+    "\",\"split\":true}"
+#define SPLIT_AT_BLANKS(metaspace) \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"}," metaspace "]}"
 
 const char *wgi_unigram_pre_tokenizer(const wgi_vocabulary *from)
+{
+    return from->adds_space_prefix == WGI_SWITCH_OFF ? SPLIT_AT_BLANKS(METASPACE("never"))
+                                                     : SPLIT_AT_BLANKS(METASPACE("always"));
+}
+
+const char *wgi_unigram_decoder(const wgi_vocabulary *from)
 {
     return from->adds_space_prefix == WGI_SWITCH_OFF ? METASPACE("never") : METASPACE("always");
 }

@@ -12,5 +12,6 @@ wg_status wgi_unigram_normalizer(wgi_buf *out, const wgi_vocabulary *from, wg_er
 wg_status wgi_unigram_model(wgi_buf *out, const wgi_vocabulary *from, wg_error *err);
 /* Borrowed for good. */
 const char *wgi_unigram_pre_tokenizer(const wgi_vocabulary *from);
+const char *wgi_unigram_decoder(const wgi_vocabulary *from);
 
 #endif

@@ -1,12 +1,14 @@
 /*
  * fuzz_tokenizer.c - bytes as a tokenizer.json. Properties: a refusal has a message; what opens
  * encodes a text of many scripts the same way twice, whole and kept to its first and last tokens,
- * with ids below the tokenizer's own bound.
+ * with ids below the tokenizer's own bound, and decodes ids to UTF-8, the same twice, or says why
+ * not.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
@@ -31,8 +33,32 @@ static void encode(const wg_tokenizer *tokenizer, const wg_encode_options *optio
              encoding->token_ids[i] < wgi_tokenizer_id_end(tokenizer));
 }
 
+static void check_decoding(const wg_tokenizer *tokenizer, const int32_t *ids, size_t count)
+{
+    static wg_decoding one; /* kept from input to input; the other one is not */
+
+    for (int skip = 0; skip < 2; skip++) {
+        wg_decoding two = {0};
+        wg_error err = {0}, same = {0};
+        wg_status status = wg_tokenizer_decode(tokenizer, ids, count, skip, &one, &err);
+
+        need(status == wg_tokenizer_decode(tokenizer, ids, count, skip, &two, &same));
+        if (status == WG_OK) {
+            need(one.text_bytes == two.text_bytes);
+            need(memcmp(one.text, two.text, one.text_bytes + 1) == 0);
+            need(wgi_utf8_check(one.text, one.text_bytes) == one.text_bytes);
+        } else {
+            need(status == WG_ERR_UNSUPPORTED || status == WG_ERR_LIMIT);
+            need(err.message[0] && strcmp(err.message, same.message) == 0);
+        }
+        wg_decoding_fini(&two);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
+    static const int32_t first_ids[] = {0, 1, 2,  3,  4,  5,  6,   7,
+                                        8, 9, 10, 11, 12, 13, 300, INT32_MAX};
     static const wg_encode_options options[] = {
         {0},
         {.token_count_max = 5},
@@ -56,6 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
         need(one.token_count == 0 ||
              memcmp(one.token_ids, two.token_ids, one.token_count * sizeof(int32_t)) == 0);
     }
+    check_decoding(tokenizer, one.token_ids, one.token_count);
+    check_decoding(tokenizer, first_ids, sizeof(first_ids) / sizeof(first_ids[0]));
     wg_tokenizer_close(tokenizer);
     return 0;
 }

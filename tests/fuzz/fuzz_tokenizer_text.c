@@ -2,6 +2,7 @@
  * fuzz_tokenizer_text.c - bytes as a text, the first two for the limit and the tokenizer.
  * Properties: the same ids twice, with a warm and a cold cache; ids in range; the first N tokens
  * are the first N of all, the last N the last; the text repaired to UTF-8 gives the same ids.
+ * Decoding, of those ids and of the bytes as ids: UTF-8, the same twice, an id below 0 refused.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,6 +30,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
 #define LLAMA_SPLIT                                                                        \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| " \
     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+/* Decoders. */
+#define WORD_PIECE ",\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}"
+#define SUFFIX     ",\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"b\"}"
+#define LETTERS                                                                             \
+    ",\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true," \
+    "\"use_regex\":true}"
+/* Tokens grow by a pattern, among bytes that stand for a character. */
+#define FUSED                                                                                      \
+    ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"        \
+    "\"String\":\"\u2581\"},\"content\":\" \"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+ " \
+    "?\"},\"content\":\"\u00e9b\"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":"     \
+    "\"Strip\",\"content\":\" \",\"start\":1,\"stop\":2}]}"
+#define METASPACE(scheme)                                                                          \
+    ",\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"" scheme \
+    "\",\"split\":true}"
+
 /* Some bytes have no token and are dropped. */
 #define BYTE_LEVEL                                                                                 \
     "{\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,"     \
@@ -38,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
     "\"lstrip\":true,\"rstrip\":false,\"normalized\":false,\"special\":true}],\"pre_tokenizer\":{" \
     "\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"         \
     "\"" LLAMA_SPLIT "\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\","    \
-    "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":false}]}}"
+    "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":false}]}" LETTERS "}"
 #define MARKS(stages)                                                                            \
     "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":true,\"byte_fallback\":true," \
     "\"vocab\":{\"?\":0,\"\u2581\":1,\"a\":2,\"b\":3,\"ab\":4,\"\u2581a\":5,\"\u2581\u2581\":"   \
@@ -51,26 +68,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count);
     "\"type\":\"NFKC\"},{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},{\"type\":" \
     "\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"}]},\"pre_tokenizer\":{"      \
     "\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"always\",\"split\":"  \
-    "true}}"
+    "true}" METASPACE("always") "}"
 
 static const char *const files[] = {
     "{" VOCABULARY "," ADDED("") "," POST
                                  ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
                                  "\"handle_chinese_chars\":true,\"strip_accents\":null,"
                                  "\"lowercase\":true},\"pre_tokenizer\":"
-                                 "{\"type\":\"BertPreTokenizer\"}}",
+                                 "{\"type\":\"BertPreTokenizer\"}" WORD_PIECE "}",
     "{" VOCABULARY
     "," ADDED(",{\"id\":18,\"content\":\"b a\",\"single_word\":true,\"lstrip\":true,\"rstrip\":"
               "true,\"normalized\":true,\"special\":false}") ",\"normalizer\":{\"type\":\"NFC\"},"
                                                              "\"pre_tokenizer\":"
-                                                             "{\"type\":\"Whitespace\"}}",
+                                                             "{\"type\":\"Whitespace\"}" SUFFIX "}",
     "{" VOCABULARY "," POST ",\"normalizer\":{\"type\":\"NFKD\"}}",
     BYTE_LEVEL,
     MARKS(",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
           "\"prepend\":\"\u2581\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
-          "\"content\":\"\u2581\"}]}"),
+          "\"content\":\"\u2581\"}]}" FUSED),
     MARKS(",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\","
-          "\"prepend_scheme\":\"first\",\"split\":false}"),
+          "\"prepend_scheme\":\"first\",\"split\":false}" METASPACE("first")),
     UNIGRAM,
 };
 
@@ -125,6 +142,40 @@ static void check_limits(const wg_tokenizer *tokenizer, wgi_slice text, size_t l
     if (kept) need_same(cut->token_ids, all->token_ids + (all->token_count - kept), kept);
 }
 
+/* Kept from input to input and from tokenizer to tokenizer, as a program does. */
+static wg_decoding kept, fresh;
+
+static void check_decoding(const wg_tokenizer *tokenizer, const int32_t *ids, size_t count)
+{
+    wg_error err;
+
+    for (int skip = 0; skip < 2; skip++) {
+        need(wg_tokenizer_decode(tokenizer, ids, count, skip, &kept, &err) == WG_OK);
+        need(wg_tokenizer_decode(tokenizer, ids, count, skip, &fresh, &err) == WG_OK);
+        need(kept.text_bytes == fresh.text_bytes);
+        need(memcmp(kept.text, fresh.text, kept.text_bytes + 1) == 0);
+        need(kept.text[kept.text_bytes] == '\0');
+        need(wgi_utf8_check(kept.text, kept.text_bytes) == kept.text_bytes);
+    }
+}
+
+/* Each byte an id: those of the vocabulary, some that no token has, and the highest. */
+static void check_bytes_as_ids(const wg_tokenizer *tokenizer, const uint8_t *data, size_t count)
+{
+    int32_t *ids = malloc(count * sizeof(*ids)); /* no larger than it must be: ASan sees its end */
+    size_t at = data[0] % count;
+    wg_error err = {0};
+
+    need(ids != NULL);
+    for (size_t i = 0; i < count; i++)
+        ids[i] = data[i] == 255 ? INT32_MAX : data[i];
+    check_decoding(tokenizer, ids, count);
+    ids[at] = -1 - ids[at];
+    need(wg_tokenizer_decode(tokenizer, ids, count, data[1] & 1, &kept, &err) == WG_ERR_ARGUMENT);
+    need(err.message[0]);
+    free(ids);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
     /* Kept from input to input, as a program does. */
@@ -141,7 +192,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
         wg_encoding_fini(&cold);
         wg_encoding_fini(&cut);
         wgi_buf_fini(&repaired);
+        wg_decoding_fini(&kept);
     }
+    wg_decoding_fini(&fresh);
     encode(tokenizer, text, &options, &warm);
     /* Words are forgotten when an encoding goes to another tokenizer. */
     encode(tokenizer_at((which + 1) % FILE_COUNT), (wgi_slice){"", 0}, &options, &cold);
@@ -156,5 +209,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     encode(tokenizer, text, &options, &cut);
     need(cut.token_count == cold.token_count);
     need_same(cut.token_ids, cold.token_ids, cut.token_count);
+
+    check_decoding(tokenizer, cold.token_ids, cold.token_count);
+    check_bytes_as_ids(tokenizer, data, count);
     return 0;
 }

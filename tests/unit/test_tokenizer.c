@@ -284,6 +284,20 @@ static wg_status parse(const char *text, wg_tokenizer **out)
     return wgi_tokenizer_parse(out, (wgi_slice){text, strlen(text)}, &err);
 }
 
+/* From the end, into an encoding that never held a token. */
+static void test_no_token_at_all(void)
+{
+    const wg_encode_options options = {.token_count_max = 4, .truncate = WG_TRUNCATE_TAIL};
+    wg_tokenizer *tokenizer = NULL;
+    wg_encoding encoding = {0};
+
+    EXPECT_OK(parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", &tokenizer));
+    EXPECT_OK(wg_tokenizer_encode(tokenizer, "a b", 3, NULL, 0, &options, &encoding, &err));
+    EXPECT_EQ(encoding.token_count, 0);
+    wg_encoding_fini(&encoding);
+    wg_tokenizer_close(tokenizer);
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -658,6 +672,7 @@ int main(void)
     test_families();
     test_unigram();
     test_bad_files();
+    test_no_token_at_all();
     test_refusals();
     test_cut_file();
     test_path();
