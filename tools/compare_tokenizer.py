@@ -65,7 +65,7 @@ class Ours:
         if self.lib.wg_tokenizer_open(ctypes.byref(self.handle), path.encode(), ctypes.byref(self.error)):
             raise ValueError(self.error.message.decode())
 
-    def encode(self, text, pair=None, most=0, truncate=HEAD, no_specials=False, plain=False):
+    def run(self, text, pair=None, most=0, truncate=HEAD, no_specials=False, plain=False):
         data, other = text.encode(), None if pair is None else pair.encode()
         options = Options(most, truncate, no_specials, plain)
         status = self.lib.wg_tokenizer_encode(
@@ -73,6 +73,9 @@ class Ours:
             ctypes.byref(self.encoding), ctypes.byref(self.error))
         if status:
             sys.exit(self.error.message.decode())
+
+    def encode(self, text, pair=None, **options):
+        self.run(text, pair, **options)
         count = self.encoding.token_count
         return self.encoding.token_ids[:count], self.encoding.type_ids[:count]
 
