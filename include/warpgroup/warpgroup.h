@@ -366,12 +366,13 @@ typedef struct wg_verify_options {
 
 typedef struct wg_verify {
     uint64_t texts;           /* embedded packed, and each alone */
-    uint64_t texts_left_out;  /* failed to read, or beyond the limit */
+    uint64_t texts_failed;    /* could not be read or embedded; each is a message in the log */
+    uint64_t texts_left_out;  /* beyond text_count_max, or without a text */
     uint64_t different;       /* whose bytes were not the same: should be 0 */
     uint64_t first_different; /* ordinal in the input; holds when different > 0 */
     uint64_t references;      /* lines compared */
-    uint64_t outside;         /* of those, beyond the tolerance */
-    uint64_t worst_line;      /* 1-based */
+    uint64_t outside;         /* of those, beyond the tolerance, or not embedded */
+    uint64_t worst_line;      /* of the file, 1-based */
     double worst_error;       /* absolute, of a component */
 } wg_verify;
 

@@ -14,6 +14,9 @@ static void show(const wg_verify *found, const char *reference)
     if (found->different)
         fprintf(stdout, "                the first that differs is number %llu of the input\n",
                 (unsigned long long)found->first_different + 1);
+    if (found->texts_failed)
+        fprintf(stdout, "                %llu documents failed\n",
+                (unsigned long long)found->texts_failed);
     if (found->texts_left_out)
         fprintf(stdout, "                %llu documents were left out\n",
                 (unsigned long long)found->texts_left_out);
@@ -49,5 +52,5 @@ int cli_verify(const cli_settings *settings)
         cli_complain("%s", err.message);
     wg_model_close(model);
     if (status != WG_OK) return cli_status_exit(status);
-    return found.different || found.outside ? CLI_SOME_FAILED : CLI_DONE;
+    return found.different || found.outside || found.texts_failed ? CLI_SOME_FAILED : CLI_DONE;
 }

@@ -167,7 +167,7 @@ static const option options[] = {
     {"normalize", 0, KIND_FLAG, JOBS | VERIFY, 1, AT(job.embed.normalize), NULL,
      "vectors of length 1", NULL},
     {"no-normalize", 0, KIND_FLAG, JOBS | VERIFY, -1, AT(job.embed.normalize), NULL,
-     "vectors as they come (default as the model says)", NULL},
+     "vectors as they come (default as the model says, else length 1)", NULL},
     {"truncate-dim", 0, KIND_COUNT32, JOBS | VERIFY, 0, AT(job.embed.truncate_dim), "N",
      "keep the first N numbers of a vector", NULL},
     {"prompt", 0, KIND_TEXT, JOBS | VERIFY, 0, AT(job.embed.prompt), "S", "put S before each text",

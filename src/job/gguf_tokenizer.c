@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/os_dir.h"
 #include "base/os_map.h"
+#include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
 #define KEY(name) "tokenizer.ggml." name
@@ -198,7 +199,9 @@ wg_status wg_tokenizer_open(wg_tokenizer **out, const char *path, wg_error *err)
     if (status != WG_OK) return wgi_fail_prefix(err, status, path);
     if (info.kind == WGI_PATH_DIRECTORY) return wgi_tokenizer_open_json(out, path, err);
     WGI_TRY(wgi_map_open(&map, path, err));
-    if (map->bytes < 4 || memcmp(map->data, "GGUF", 4) != 0) {
+    /* By content or by name, so that a damaged file of that name is told of as one. */
+    bool is_gguf = map->bytes >= 4 && memcmp(map->data, "GGUF", 4) == 0;
+    if (!is_gguf && !wgi_path_is_gguf(path)) {
         WGI_TRY(wgi_tokenizer_open_json(out, path, err));
     } else {
         WGI_TRY(wgi_gguf_read(&gguf, map, path, err));

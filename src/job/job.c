@@ -42,8 +42,7 @@ static wg_status put_row(void *context, const wgi_row *row, wg_error *err)
     wg_job *job = context;
 
     if (job->sink) return wgi_sink_put(job->sink, row, err);
-    wgi_log(WG_LOG_ERROR, "%.*s: %s: %s", (int)row->id_bytes, row->id,
-            wg_failure_code(row->failure), row->reason);
+    wgi_failure_log(row);
     return WG_OK;
 }
 

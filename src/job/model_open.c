@@ -12,14 +12,14 @@
 #include "job/handles.h"
 #include "tokenizer/tokenizer.h"
 
-/* 2 D (Q, K, V, O) + 2 D F a layer would do for BERT; counting the file's tensors is always right.
- */
+/* Of the file's tensors; whole numbers among them are buffers that transformers saved. */
 static uint64_t count_parameters(const wgi_weights *weights)
 {
     uint64_t total = 0;
 
     for (size_t i = 0; i < wgi_weights_count(weights); i++)
-        total += wgi_tensor_count(wgi_weights_at(weights, i));
+        if (wgi_weights_at(weights, i)->dtype != WGI_DTYPE_OTHER)
+            total += wgi_tensor_count(wgi_weights_at(weights, i));
     return total;
 }
 

@@ -146,11 +146,12 @@ static wg_status measure(probing *p, const wg_probe_options *options, wg_probe *
                                  NULL);
     if (status == WG_ERR_LIMIT)
         return wgi_fail(err, status,
-                        "texts of %zu tokens need %" PRIu64 " MiB of memory with %u threads, the "
+                        "texts of %zu tokens need %" PRIu64 " MiB of memory with %u thread%s, the "
                         "ceiling is %" PRIu64 " MiB (%s): use --memory %" PRIu64 "M, %sor a "
                         "smaller max-length",
                         p->footprint.longest, wgi_memory_figure(bytes_of(p, p->footprint.longest)),
-                        p->footprint.lane_count, p->budget.ceiling >> 20, p->budget.rule,
+                        p->footprint.lane_count, p->footprint.lane_count == 1 ? "" : "s",
+                        p->budget.ceiling >> 20, p->budget.rule,
                         wgi_memory_figure(bytes_of(p, p->footprint.longest)),
                         p->footprint.lane_count > 1 ? "fewer threads, " : "");
     if (status != WG_OK) return status;

@@ -131,7 +131,8 @@ static bool may_leave_out_longest(const wgi_road *road)
 {
     bool is_decoder = road->options.model->description.is_decoder;
 
-    return !road->options.padded_batch && (is_decoder || road->options.embed.token_count_max == 0);
+    return road->options.padded_batch <= 1 &&
+           (is_decoder || road->options.embed.token_count_max == 0);
 }
 
 __attribute__((format(printf, 3, 4))) static void leave_out_longest(wgi_road *road, size_t longest,
@@ -144,8 +145,8 @@ __attribute__((format(printf, 3, 4))) static void leave_out_longest(wgi_road *ro
     va_start(arguments, format);
     (void)vsnprintf(rules->run_advice, sizeof(rules->run_advice), format, arguments);
     va_end(arguments);
-    wgi_log(WG_LOG_WARNING, "texts of more than %zu tokens will fail: %s", longest,
-            rules->run_advice);
+    wgi_log(WG_LOG_WARNING, "texts of more than %zu token%s will fail: %s", longest,
+            longest == 1 ? "" : "s", rules->run_advice);
 }
 
 /* What is wished for, at least one longest text. */
@@ -156,7 +157,7 @@ static wg_status wished_tokens(wgi_road *road, const wgi_budget *budget, size_t 
     size_t least = road->longest;
 
     if (asked && asked < least && may_leave_out_longest(road)) {
-        leave_out_longest(road, (size_t)asked, "use --max-batch-tokens of as many");
+        leave_out_longest(road, (size_t)asked, "use a larger --max-batch-tokens");
         least = road->longest;
     }
     if (asked && asked < least)
@@ -227,12 +228,18 @@ static wg_status give_way(wgi_road *road, const wgi_budget *budget, size_t *toke
     road->longest = wanted;
     if (!fits)
         return wgi_fail(err, WG_ERR_LIMIT,
-                        "%s of %zu tokens need %llu MiB of memory with %u threads, the "
+                        "%s of %zu tokens need %llu MiB of memory with %u thread%s, the "
                         "ceiling is %llu MiB: use --memory %lluM, %sor a smaller max-length",
                         *tokens == wanted ? "texts" : "bins", *tokens, would_do, road->lane_count,
+                        road->lane_count == 1 ? "" : "s",
                         (unsigned long long)(budget->ceiling >> 20), would_do,
                         road->lane_count > 1 ? "fewer threads, " : "");
-    leave_out_longest(road, fits, "use --memory %lluM", would_do);
+    if (road->rules.run_count) /* what was asked for leaves out some already */
+        leave_out_longest(
+            road, fits, "use --memory %lluM for up to %zu, and a larger --max-batch-tokens beyond",
+            would_do, wanted);
+    else
+        leave_out_longest(road, fits, "use --memory %lluM", would_do);
     *tokens = fits;
     return WG_OK;
 }
@@ -333,8 +340,7 @@ static wg_status open_padded(wgi_road *road, wg_error *err)
 {
     size_t rows;
 
-    if (!wgi_mul(road->options.padded_batch, road->tally.token_count_max, &rows) ||
-        rows > INT32_MAX)
+    if (!wgi_mul(road->options.padded_batch, road->longest, &rows) || rows > INT32_MAX)
         return wgi_fail(err, WG_ERR_ARGUMENT, "padded batches of %u texts do not fit a bin",
                         road->options.padded_batch);
     road->tally.batch_tokens = rows;

@@ -13,9 +13,9 @@ typedef struct wgi_text_rules {
     wg_encode_options encode;      /* token_count_max is set */
     const char *prompt;            /* put before each text; "" without one */
     size_t prompt_bytes;
-    uint64_t row_count;  /* of the embedding: ids from here on fail; 0: not known */
-    size_t run_count;    /* more ids than this fail although the limit allows them; 0: any number */
-    char run_advice[80]; /* what would let them run */
+    uint64_t row_count; /* of the embedding: ids from here on fail; 0: not known */
+    size_t run_count;   /* more ids than this fail although the limit allows them; 0: any number */
+    char run_advice[160]; /* what would let them run */
 } wgi_text_rules;
 
 /* Buffers of one thread, kept between documents. Zeroed at first. */

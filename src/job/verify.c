@@ -6,6 +6,8 @@
  *         \--- each in a batch of one, one thread --+--> same bytes?
  *   reference lines {"text", "embedding"} ----------+--> within the tolerance?
  *
+ * A text that cannot be read or embedded is told and left out; it is no answer to the question.
+ *
  * Where no text is given some are made up, of one word and then ever more, so that one-token texts,
  * text ends anywhere in a tile, and texts beyond the limit are among them.
  */
@@ -17,6 +19,7 @@
 #include "base/json.h"
 #include "base/os_map.h"
 #include "job/embed_texts.h"
+#include "output/sink.h"
 
 #define TEXTS_MAX      256
 #define MADE_UP_TEXTS  48
@@ -27,6 +30,9 @@ typedef struct collection {
     wgi_buf bytes;
     size_t *offsets, offset_capacity; /* [count] */
     size_t *sizes, size_capacity;     /* [count] */
+    wgi_row *rows;                    /* [count]: where each came from, with a source of its own */
+    size_t row_capacity;
+    bool *failed; /* [count], once there are texts */
     const char **pointers;
     float *wanted; /* [count, dim] of a reference */
     size_t wanted_capacity;
@@ -36,22 +42,33 @@ typedef struct collection {
 static void collection_fini(collection *all)
 {
     wgi_buf_fini(&all->bytes);
+    for (size_t i = 0; i < all->count; i++)
+        wgi_free((void *)(uintptr_t)all->rows[i].source);
+    wgi_free(all->rows);
+    wgi_free(all->failed);
     wgi_free(all->offsets);
     wgi_free(all->sizes);
     wgi_free(all->pointers);
     wgi_free(all->wanted);
 }
 
-static wg_status collection_add(collection *all, const char *text, size_t bytes, wg_error *err)
+static wg_status collection_add(collection *all, const char *text, size_t bytes, wgi_row row,
+                                wg_error *err)
 {
     wg_status status = WG_OK;
 
     WGI_TRY(wgi_grow(&all->offsets, &all->offset_capacity, all->count + 1, sizeof(size_t), err));
     WGI_TRY(wgi_grow(&all->sizes, &all->size_capacity, all->count + 1, sizeof(size_t), err));
+    WGI_TRY(wgi_grow(&all->rows, &all->row_capacity, all->count + 1, sizeof(*all->rows), err));
     all->offsets[all->count] = all->bytes.count;
     all->sizes[all->count] = bytes;
     WGI_TRY(wgi_buf_append(&all->bytes, text, bytes, err));
-    all->count++;
+    row.source = wgi_memdup(row.source, row.source_bytes);
+    if (!row.source) {
+        status = wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu texts", all->count + 1);
+        goto cleanup;
+    }
+    all->rows[all->count++] = row;
 
 cleanup:
     return status;
@@ -60,12 +77,33 @@ cleanup:
 static wg_status collection_texts(collection *all, wgi_texts *texts, wg_error *err)
 {
     all->pointers = wgi_calloc(all->count, sizeof(*all->pointers));
-    if (!all->pointers)
+    all->failed = wgi_calloc(all->count, sizeof(*all->failed));
+    if (!all->pointers || !all->failed)
         return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu texts", all->count);
     for (size_t i = 0; i < all->count; i++)
         all->pointers[i] = (all->bytes.data ? all->bytes.data : "") + all->offsets[i];
     *texts = (wgi_texts){.texts = all->pointers, .bytes = all->sizes, .count = all->count};
     return WG_OK;
+}
+
+/* A text that fails packed and alone is told once. */
+static int note_failed(void *context, uint64_t index, wg_failure failure, const char *reason)
+{
+    collection *all = context;
+    wgi_row row = all->rows[index];
+
+    if (all->failed[index]) return 0;
+    all->failed[index] = true;
+    row.failure = failure;
+    row.reason = reason;
+    wgi_failure_log(&row);
+    return 0;
+}
+
+static wgi_row row_of(const char *source, size_t source_bytes, wg_place kind, uint64_t place)
+{
+    return (wgi_row){
+        .source = source, .source_bytes = source_bytes, .place_kind = kind, .place = place};
 }
 
 static wg_status make_up(collection *all, wg_error *err)
@@ -83,7 +121,8 @@ static wg_status make_up(collection *all, wg_error *err)
             state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth, MMIX */
             WGI_TRY(wgi_buf_printf(&text, err, "%s%s", k ? " " : "", words[(state >> 33) % 12]));
         }
-        WGI_TRY(collection_add(all, text.data, text.count, err));
+        WGI_TRY(collection_add(all, text.data, text.count,
+                               row_of("made-up texts", 13, WG_PLACE_LINE, i + 1), err));
     }
 
 cleanup:
@@ -105,10 +144,19 @@ static wg_status read_input(collection *all, const wg_verify_options *options, w
     for (;;) {
         WGI_TRY(wg_reader_next(reader, &document, &has_document, err));
         if (!has_document) break;
-        if (document.failure != WG_FAILURE_NONE || !document.text || all->count == most)
+        wgi_row row =
+            row_of(document.source, document.source_bytes, document.place_kind, document.place);
+        row.ordinal = document.ordinal;
+        if (document.failure != WG_FAILURE_NONE) {
+            row.failure = document.failure;
+            row.reason = document.reason;
+            wgi_failure_log(&row);
+            out->texts_failed++;
+        } else if (!document.text || all->count == most) {
             out->texts_left_out++;
-        else
-            WGI_TRY(collection_add(all, document.text, document.text_bytes, err));
+        } else {
+            WGI_TRY(collection_add(all, document.text, document.text_bytes, row, err));
+        }
     }
 
 cleanup:
@@ -126,27 +174,34 @@ static float *vectors_new(size_t count, size_t dim, size_t *bytes, wg_error *err
     return vectors;
 }
 
-static wg_status packed_equals_alone(const wg_model *model, const wgi_texts *texts, size_t dim,
+static wg_status packed_equals_alone(const wg_model *model, collection *all, size_t dim,
                                      const wg_embed_options *embed, wg_verify *out, wg_error *err)
 {
     wg_status status = WG_OK;
-    wg_embed_options single = *embed;
+    wg_embed_options many = *embed, single;
+    wgi_texts texts;
     size_t bytes;
-    float *packed = vectors_new(texts->count, dim, &bytes, err);
-    float *alone = vectors_new(texts->count, dim, &bytes, err);
+    float *packed = vectors_new(all->count, dim, &bytes, err);
+    float *alone = vectors_new(all->count, dim, &bytes, err);
 
     if (!packed || !alone) {
         status = WG_ERR_NO_MEMORY;
         goto cleanup;
     }
+    WGI_TRY(collection_texts(all, &texts, err));
+    many.failed = note_failed;
+    many.failed_context = all;
+    single = many;
     single.thread_count = 1;
-    WGI_TRY(wgi_embed_texts(model, texts, packed, bytes, embed, 0, err));
-    WGI_TRY(wgi_embed_texts(model, texts, alone, bytes, &single, 1, err));
-    out->texts = texts->count;
-    for (size_t i = texts->count; i-- > 0;) {
-        if (memcmp(packed + i * dim, alone + i * dim, dim * sizeof(float)) == 0) continue;
+    WGI_TRY(wgi_embed_texts(model, &texts, packed, bytes, &many, 0, err));
+    WGI_TRY(wgi_embed_texts(model, &texts, alone, bytes, &single, 1, err));
+    for (size_t i = texts.count; i-- > 0;) {
+        out->texts_failed += all->failed[i];
+        out->texts += !all->failed[i];
+        if (all->failed[i] || memcmp(packed + i * dim, alone + i * dim, dim * sizeof(float)) == 0)
+            continue;
         out->different++;
-        out->first_different = i;
+        out->first_different = all->rows[i].ordinal;
     }
 
 cleanup:
@@ -156,8 +211,8 @@ cleanup:
 }
 
 /* One line {"text", "embedding"}: the text joins the collection, the vector its wanted ones. */
-static wg_status read_reference_line(collection *all, wgi_json *json, size_t dim, wgi_buf *text,
-                                     wg_error *err)
+static wg_status read_reference_line(collection *all, wgi_json *json, size_t dim, wgi_row row,
+                                     wgi_buf *text, wg_error *err)
 {
     wg_status status = WG_OK;
     wgi_slice key;
@@ -190,7 +245,7 @@ static wg_status read_reference_line(collection *all, wgi_json *json, size_t dim
                           got, dim);
         goto cleanup;
     }
-    WGI_TRY(collection_add(all, text->data, text->count, err));
+    WGI_TRY(collection_add(all, text->data, text->count, row, err));
 
 cleanup:
     return status;
@@ -212,7 +267,8 @@ static wg_status read_reference(collection *all, const char *path, size_t dim, w
         line++;
         if (bytes && strspn(at, " \t\r") < bytes) {
             wgi_json_init(&json, at, bytes);
-            status = read_reference_line(all, &json, dim, &text, err);
+            status = read_reference_line(
+                all, &json, dim, row_of(path, strlen(path), WG_PLACE_LINE, line), &text, err);
             wgi_json_fini(&json);
             if (status != WG_OK) {
                 (void)snprintf(where, sizeof(where), "%.250s, line %zu", path, line);
@@ -235,6 +291,7 @@ static wg_status equals_reference(const wg_model *model, const wg_verify_options
 {
     wg_status status = WG_OK;
     double share = options->tolerance > 0 ? options->tolerance : 1e-4;
+    wg_embed_options embed = options->embed;
     collection all = {0};
     wgi_texts texts;
     float *vectors = NULL;
@@ -247,10 +304,16 @@ static wg_status equals_reference(const wg_model *model, const wg_verify_options
         status = WG_ERR_NO_MEMORY;
         goto cleanup;
     }
-    WGI_TRY(wgi_embed_texts(model, &texts, vectors, bytes, &options->embed, 0, err));
+    embed.failed = note_failed;
+    embed.failed_context = &all;
+    WGI_TRY(wgi_embed_texts(model, &texts, vectors, bytes, &embed, 0, err));
     out->references = texts.count;
     for (size_t i = 0; i < texts.count; i++) {
         double largest = 0, worst = 0;
+        if (all.failed[i]) {
+            out->outside++;
+            continue;
+        }
         for (size_t k = i * dim; k < (i + 1) * dim; k++) {
             largest = fmax(largest, fabs((double)all.wanted[k]));
             worst = fmax(worst, fabs((double)vectors[k] - (double)all.wanted[k]));
@@ -258,7 +321,7 @@ static wg_status equals_reference(const wg_model *model, const wg_verify_options
         out->outside += worst > share * largest;
         if (worst >= out->worst_error) {
             out->worst_error = worst;
-            out->worst_line = i + 1;
+            out->worst_line = all.rows[i].place;
         }
     }
 
@@ -273,7 +336,6 @@ wg_status wg_model_verify(const wg_model *model, const wg_verify_options *option
 {
     wg_status status = WG_OK;
     collection all = {0};
-    wgi_texts texts;
     wg_verify_options own;
 
     if (!model || !options || !out)
@@ -288,10 +350,7 @@ wg_status wg_model_verify(const wg_model *model, const wg_verify_options *option
                         "vectors of texts are compared: pooling none has none");
     size_t dim = options->embed.truncate_dim ? options->embed.truncate_dim : model->info.dim;
     WGI_TRY(read_input(&all, options, out, err));
-    if (all.count) {
-        WGI_TRY(collection_texts(&all, &texts, err));
-        WGI_TRY(packed_equals_alone(model, &texts, dim, &options->embed, out, err));
-    }
+    if (all.count) WGI_TRY(packed_equals_alone(model, &all, dim, &options->embed, out, err));
     if (options->reference) WGI_TRY(equals_reference(model, options, dim, out, err));
 
 cleanup:

@@ -47,7 +47,7 @@ static const char *place_key(wg_place place)
     }
 }
 
-static void log_failure(const wgi_row *row)
+void wgi_failure_log(const wgi_row *row)
 {
     const char *key = place_key(row->place_kind);
     char place[48] = "";
@@ -69,7 +69,7 @@ wg_status wgi_failure_put(wgi_stream *stream, const wgi_row *row, wg_error *err)
     size_t before = stream->buf.count, reason_bytes = 0;
 
     if (!wgi_stream_is_open(stream)) {
-        log_failure(row);
+        wgi_failure_log(row);
         return WG_OK;
     }
     while (reason[reason_bytes])

@@ -26,6 +26,9 @@ typedef struct wgi_row {
     const char *reason;
 } wgi_row;
 
+/* The failure as a message: "notes.jsonl, line 3: too_long: ...". */
+void wgi_failure_log(const wgi_row *row);
+
 typedef struct wgi_sink wgi_sink;
 
 typedef struct wgi_sink_options {

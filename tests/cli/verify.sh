@@ -17,6 +17,9 @@ warpgroup verify -m "$MODEL" --reference good.jsonl
 echo "=> $?"
 warpgroup verify -m "$MODEL" --reference bad.jsonl texts.jsonl
 echo "=> $?"
+printf '{"text": "a cat"}\nno json\n{"text": "a signal of a cat and of a signal of a cat"}\n{"text": "the signal"}\n' >mixed.jsonl
+warpgroup verify -m "$MODEL" --max-batch-tokens 12 mixed.jsonl
+echo "=> $?"
 printf '{"text": "a", "embedding": [1, 2]}\n' >short.jsonl
 warpgroup verify -m "$MODEL" --reference short.jsonl
 echo "=> $?"
