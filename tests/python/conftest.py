@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ import warpgroup
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 SEED = 6
+
+# A job that a script put into the background starts with SIGINT ignored, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def requires(*modules: str) -> None:
