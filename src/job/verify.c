@@ -100,10 +100,14 @@ static int note_failed(void *context, uint64_t index, wg_failure failure, const 
     return 0;
 }
 
-static wgi_row row_of(const char *source, size_t source_bytes, wg_place kind, uint64_t place)
+/* A line of a file, or of what stands for one. */
+static wgi_row line_of(const char *source, uint64_t line)
 {
-    return (wgi_row){
-        .source = source, .source_bytes = source_bytes, .place_kind = kind, .place = place};
+    return (wgi_row){.ordinal = line - 1,
+                     .source = source,
+                     .source_bytes = strlen(source),
+                     .place_kind = WG_PLACE_LINE,
+                     .place = line};
 }
 
 static wg_status make_up(collection *all, wg_error *err)
@@ -121,8 +125,7 @@ static wg_status make_up(collection *all, wg_error *err)
             state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth, MMIX */
             WGI_TRY(wgi_buf_printf(&text, err, "%s%s", k ? " " : "", words[(state >> 33) % 12]));
         }
-        WGI_TRY(collection_add(all, text.data, text.count,
-                               row_of("made-up texts", 13, WG_PLACE_LINE, i + 1), err));
+        WGI_TRY(collection_add(all, text.data, text.count, line_of("made-up texts", i + 1), err));
     }
 
 cleanup:
@@ -144,12 +147,14 @@ static wg_status read_input(collection *all, const wg_verify_options *options, w
     for (;;) {
         WGI_TRY(wg_reader_next(reader, &document, &has_document, err));
         if (!has_document) break;
-        wgi_row row =
-            row_of(document.source, document.source_bytes, document.place_kind, document.place);
-        row.ordinal = document.ordinal;
+        wgi_row row = {.ordinal = document.ordinal,
+                       .source = document.source,
+                       .source_bytes = document.source_bytes,
+                       .place_kind = document.place_kind,
+                       .place = document.place,
+                       .failure = document.failure,
+                       .reason = document.reason};
         if (document.failure != WG_FAILURE_NONE) {
-            row.failure = document.failure;
-            row.reason = document.reason;
             wgi_failure_log(&row);
             out->texts_failed++;
         } else if (!document.text || all->count == most) {
@@ -267,8 +272,7 @@ static wg_status read_reference(collection *all, const char *path, size_t dim, w
         line++;
         if (bytes && strspn(at, " \t\r") < bytes) {
             wgi_json_init(&json, at, bytes);
-            status = read_reference_line(
-                all, &json, dim, row_of(path, strlen(path), WG_PLACE_LINE, line), &text, err);
+            status = read_reference_line(all, &json, dim, line_of(path, line), &text, err);
             wgi_json_fini(&json);
             if (status != WG_OK) {
                 (void)snprintf(where, sizeof(where), "%.250s, line %zu", path, line);

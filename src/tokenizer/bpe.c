@@ -23,7 +23,7 @@
 #include "tokenizer/byte_letters.h"
 #include "tokenizer/unicode.h"
 
-#define SHORT_WORD 40 /* places; measured: about where the heap begins to pay */
+#define SHORT_WORD 40 /* places; measured: about where runs begin to pay */
 #define NO_RANK    UINT32_MAX
 #define NONE       UINT32_MAX /* no place, no candidate */
 

@@ -104,6 +104,7 @@ wg_status wgi_piece_table_put(wgi_piece_table *table, wgi_slice piece, int32_t i
     uint64_t hash = hash_of(piece.data, piece.count);
     wgi_piece *there = probe(table, hash, piece.data, piece.count);
 
+    table->ordered = 0;
     if (!there) return append(table, piece, id, hash, err);
     there->id = id;
     return WG_OK;
@@ -116,6 +117,7 @@ wg_status wgi_piece_table_put_next(wgi_piece_table *table, wgi_slice piece, int3
     uint64_t hash = hash_of(piece.data, piece.count);
     wgi_piece *there = probe(table, hash, piece.data, piece.count);
 
+    table->ordered = 0;
     if (!there) return append(table, piece, id, hash, err);
     size_t first = (size_t)(there - table->pieces);
     wg_status status = append(table, piece, there->id, hash, err);
@@ -147,18 +149,23 @@ wg_status wgi_piece_table_order(wgi_piece_table *table, wg_error *err)
 {
     size_t sorted = 1;
 
+    if (table->ordered == table->count) return WG_OK;
     wgi_free(table->by_id);
     table->by_id = NULL;
     /* Files are written in the order of ids, so sorting is the exception. */
     while (sorted < table->count && table->pieces[sorted - 1].id <= table->pieces[sorted].id)
         sorted++;
-    if (sorted >= table->count) return WG_OK;
+    if (sorted >= table->count) {
+        table->ordered = table->count;
+        return WG_OK;
+    }
     table->by_id = wgi_malloc(table->count * sizeof(*table->by_id)); /* pieces are larger */
     if (!table->by_id)
         return wgi_fail(err, WG_ERR_NO_MEMORY, "no memory for %zu ids", table->count);
     for (size_t i = 0; i < table->count; i++)
         table->by_id[i] = (wgi_piece_ref){table->pieces[i].id, (uint32_t)i};
     qsort(table->by_id, table->count, sizeof(*table->by_id), by_id);
+    table->ordered = table->count;
     return WG_OK;
 }
 

@@ -36,6 +36,7 @@ typedef struct wgi_piece_table {
     size_t mask;
     size_t longest;       /* bytes of the longest piece */
     wgi_piece_ref *by_id; /* [count]; NULL: the pieces themselves are in the order of ids */
+    size_t ordered;       /* pieces that this holds for; 0 since a piece was put in */
 } wgi_piece_table;
 
 #define WGI_PIECE_HASH 0xCBF29CE484222325u /* to begin with */
@@ -54,7 +55,7 @@ wg_status wgi_piece_table_put_next(wgi_piece_table *table, wgi_slice piece, int3
 int32_t wgi_piece_table_probe(const wgi_piece_table *table, uint64_t hash, const char *bytes,
                               size_t count);
 int32_t wgi_piece_table_find(const wgi_piece_table *table, wgi_slice piece);
-/* Once all pieces are in, makes them known by id. Memory by count, never by id. */
+/* Once all pieces are in, makes them known by id. Memory by count, never by id; twice is once. */
 wg_status wgi_piece_table_order(wgi_piece_table *table, wg_error *err);
 /* Two pieces of one id: WG_ERR_FORMAT that names id and both. The table is in order. */
 wg_status wgi_piece_table_check_ids(const wgi_piece_table *table, wg_error *err);

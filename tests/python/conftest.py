@@ -7,6 +7,9 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +46,27 @@ def cached_model(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"model {name} was not fetched")
     return path
+
+
+def run_in_threads(work: Callable[[], None], count: int = 4) -> None:
+    """The work on several threads at once; what one of them raises is raised here."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work) for _ in range(count)]:
+            done.result()
+
+
+def expect_lock_left(work: Callable[[], object]) -> None:
+    """While the work runs on a thread of its own, this one has turns of the interpreter lock."""
+    turns = 0
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        while not done.done():
+            time.sleep(0.001)
+            turns += 1
+        done.result()
+    assert time.perf_counter() - begin > 0.05, "too short to see anything"
+    assert turns > 10  # one or two where the lock was held for all of it
 
 
 def python_environment() -> dict[str, str]:

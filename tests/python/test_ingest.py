@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import warpgroup
-from conftest import DATA, ROOT, requires, run_python, start_python
+from conftest import (DATA, ROOT, expect_lock_left, requires, run_in_threads, run_python,
+                      start_python)
 from warpgroup import ArgumentError, ClosedError, Engine, Error, Tokenizer, UnsupportedError, ingest
 
 MODEL = DATA / "tiny-bert-h32-d8-mean"
@@ -124,32 +125,13 @@ def test_many_threads_share_a_tokenizer(tokenizer: Tokenizer, rng: np.random.Gen
         if [row.tolist() for row in tokenizer.encode_batch(texts)] != expected:
             wrong.append("batch")
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(work)
     assert not wrong
 
 
 def test_tokenizing_leaves_the_lock(tokenizer: Tokenizer) -> None:
     texts = ["the signal of a cat ran " * 4000] * 80
-    spent: list[float] = []
-
-    def work() -> None:
-        begin = time.perf_counter()
-        tokenizer.encode_flat(texts)
-        spent.append(time.perf_counter() - begin)
-
-    turns = 0
-    thread = threading.Thread(target=work)
-    thread.start()
-    while not spent:
-        time.sleep(0.001)
-        turns += 1
-    thread.join()
-    assert spent[0] > 0.05, "too short to see anything"
-    assert turns > 10  # one or two where the lock was held for all of it
+    expect_lock_left(lambda: tokenizer.encode_flat(texts))
 
 
 # ------------------------------------------------------------------------------------- ingest

@@ -3,15 +3,13 @@ from __future__ import annotations
 
 import array
 import json
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conftest import DATA, cached_model, requires
+from conftest import DATA, cached_model, expect_lock_left, requires, run_in_threads
 from warpgroup import ArgumentError, Tokenizer, UnsupportedError
 
 BERT = DATA / "tiny-bert-h32-d8-mean" / "tokenizer.json"
@@ -161,30 +159,11 @@ def test_many_threads_share_a_tokenizer(tokenizer: Tokenizer, rng: np.random.Gen
                 if (tokenizer.decode(row), tokenizer.decode(row, False)) != expected[i]:
                     wrong.append(i)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(work)
     assert len({text for text, _ in expected}) == len(rows)
     assert not wrong
 
 
 def test_decoding_leaves_the_lock(tokenizer: Tokenizer) -> None:
     row = np.array(tokenizer.encode("the signal of a cat ran " * 4000) * 80, np.int32)
-    spent: list[float] = []
-
-    def work() -> None:
-        begin = time.perf_counter()
-        tokenizer.decode(row)
-        spent.append(time.perf_counter() - begin)
-
-    turns = 0
-    thread = threading.Thread(target=work)
-    thread.start()
-    while not spent:
-        time.sleep(0.001)
-        turns += 1
-    thread.join()
-    assert spent[0] > 0.05, "too short to see anything"
-    assert turns > 10  # one or two where the lock was held for all of it
+    expect_lock_left(lambda: tokenizer.decode(row))

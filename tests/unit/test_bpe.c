@@ -232,7 +232,8 @@ static void test_time_of_letters(void)
     double quarter = seconds_of_letters(tokenizer, (size_t)1 << 20);
     double whole = seconds_of_letters(tokenizer, (size_t)4 << 20);
     printf("1 MiB of a letter %.3f s, 4 MiB %.3f s: %.2f times\n", quarter, whole, whole / quarter);
-    if (!WGT_HAS_SANITIZER) EXPECT(whole < 5.5 * quarter);
+    /* 4.4 times, up to 5.1 beside other work; a heap of all pairs took 7.2. */
+    if (!WGT_HAS_SANITIZER) EXPECT(whole < 6 * quarter);
     wg_tokenizer_close(tokenizer);
 }
 
